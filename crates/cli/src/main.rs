@@ -1,0 +1,2 @@
+//! The `zinc` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The CPU executor: runs a Plan in f32, the reference for every other path.

@@ -1,0 +1,1 @@
+//! Memory planning, compilation to schedules, execution, sequences and sampling.

@@ -1,0 +1,1 @@
+//! Reads and writes the GGUF container.

@@ -1,0 +1,1 @@
+//! Compute kernels: GLSL, dispatch, scalar reference and test of each side by side.

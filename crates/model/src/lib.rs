@@ -1,0 +1,1 @@
+//! From GGUF metadata to a Plan: ModelSpec, lowering, one file an architecture family.

@@ -1,0 +1,1 @@
+//! Op and Plan: the leaf that model, kernels and executors share.

@@ -1,0 +1,1 @@
+//! Tokenizers, detokenising and chat templates.

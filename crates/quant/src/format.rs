@@ -1,0 +1,142 @@
+//! What every block format has, and how rows of blocks are read, written and laid out on the device.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// One quantised block format. Plain data; two formats are equal when their ggml ids are.
+pub struct Format {
+    /// The name as ggml and GGUF files spell it: `Q4_K`.
+    pub name: &'static str,
+    /// ggml's id of the type.
+    pub ggml_type: u32,
+    /// Elements in a block.
+    pub block_elems: usize,
+    /// Bytes in a block, as in the file.
+    pub block_bytes: usize,
+    /// Decodes exactly one block: `block_bytes` bytes to `block_elems` values. Panics where a slice has another length.
+    pub decode: fn(&[u8], &mut [f32]),
+    /// Encodes exactly one block of finite values by rounding to nearest. Panics where a slice has another length.
+    pub encode: fn(&[f32], &mut [u8]),
+    /// How a block is split on the device. The planes cover every byte of the block once.
+    pub planes: &'static [Plane],
+    /// GLSL that decodes the format.
+    pub glsl: &'static str,
+    /// Decodes whole blocks: the loop over blocks with the decoder inlined.
+    pub(crate) decode_blocks: fn(&[u8], &mut [f32]),
+}
+
+/// A format of the list; there is one instance of each.
+pub type FormatRef = &'static Format;
+
+/// A contiguous byte range of every block.
+///
+/// On the device a row is stored plane by plane: plane 0 of all blocks, padding to 16 bytes, plane 1 of all blocks, padding, and
+/// so on. Each plane is then read with aligned wide loads, also where the block's own size is odd. A row begins at a
+/// multiple of [`Format::device_row_bytes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plane {
+    /// First byte within the block.
+    pub offset: usize,
+    /// Bytes of the block that belong to the plane.
+    pub len: usize,
+}
+
+/// Planes begin at multiples of this many bytes: the widest load of a shader.
+const PLANE_ALIGN: usize = 16;
+
+impl Format {
+    /// Blocks in a row of `k` elements. Panics where `k` is no multiple of the block.
+    pub fn row_blocks(&self, k: usize) -> usize {
+        assert!(k.is_multiple_of(self.block_elems), "a row of {k} elements is not whole blocks of {self}");
+        k / self.block_elems
+    }
+
+    /// Bytes of a row of `k` elements in a file. Panics where `k` is no multiple of the block.
+    pub fn row_bytes(&self, k: usize) -> usize {
+        self.row_blocks(k) * self.block_bytes
+    }
+
+    /// Decodes whole blocks, a row or a part of one. Panics where the lengths do not belong together.
+    pub fn decode_row(&self, src: &[u8], dst: &mut [f32]) {
+        assert_eq!(src.len(), self.row_bytes(dst.len()), "bytes of {} elements of {self}", dst.len());
+        (self.decode_blocks)(src, dst);
+    }
+
+    /// Encodes whole blocks of finite values. Panics where the lengths do not belong together.
+    pub fn encode_row(&self, src: &[f32], dst: &mut [u8]) {
+        assert_eq!(dst.len(), self.row_bytes(src.len()), "bytes of {} elements of {self}", src.len());
+        for (x, block) in src.chunks_exact(self.block_elems).zip(dst.chunks_exact_mut(self.block_bytes)) {
+            (self.encode)(x, block);
+        }
+    }
+
+    /// Bytes of a row of `k` elements on the device: the planes, each padded to 16 bytes.
+    pub fn device_row_bytes(&self, k: usize) -> usize {
+        self.plane_offset(self.planes.len(), k)
+    }
+
+    /// Where plane number `plane` begins in a device row of `k` elements, in bytes.
+    pub fn plane_offset(&self, plane: usize, k: usize) -> usize {
+        let blocks = self.row_blocks(k);
+        self.planes[..plane].iter().map(|p| (blocks * p.len).next_multiple_of(PLANE_ALIGN)).sum()
+    }
+
+    /// Lays a row of `k` elements out for the device. `src` is the row as in the file, `dst` has [`Format::device_row_bytes`]
+    /// bytes; padding becomes zero. Panics on other lengths.
+    pub fn pack_row(&self, src: &[u8], k: usize, dst: &mut [u8]) {
+        assert_eq!(src.len(), self.row_bytes(k), "bytes of a row of {k} elements of {self}");
+        assert_eq!(dst.len(), self.device_row_bytes(k), "device bytes of a row of {k} elements of {self}");
+        let mut rest = dst;
+        for plane in self.planes {
+            let used = self.row_blocks(k) * plane.len;
+            let (out, tail) = rest.split_at_mut(used.next_multiple_of(PLANE_ALIGN));
+            rest = tail;
+            out[used..].fill(0);
+            if plane.len == self.block_bytes {
+                out[..used].copy_from_slice(src);
+                continue;
+            }
+            for (to, block) in out.chunks_exact_mut(plane.len).zip(src.chunks_exact(self.block_bytes)) {
+                to.copy_from_slice(&block[plane.offset..plane.offset + plane.len]);
+            }
+        }
+    }
+
+    /// The inverse of [`Format::pack_row`]. Panics on other lengths.
+    pub fn unpack_row(&self, src: &[u8], k: usize, dst: &mut [u8]) {
+        assert_eq!(src.len(), self.device_row_bytes(k), "device bytes of a row of {k} elements of {self}");
+        assert_eq!(dst.len(), self.row_bytes(k), "bytes of a row of {k} elements of {self}");
+        for (i, plane) in self.planes.iter().enumerate() {
+            let from = src[self.plane_offset(i, k)..].chunks_exact(plane.len);
+            for (block, from) in dst.chunks_exact_mut(self.block_bytes).zip(from) {
+                block[plane.offset..plane.offset + plane.len].copy_from_slice(from);
+            }
+        }
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.ggml_type == other.ggml_type
+    }
+}
+
+impl Eq for Format {}
+
+impl Hash for Format {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ggml_type.hash(state);
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}

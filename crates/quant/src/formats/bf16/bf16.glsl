@@ -1,0 +1,1 @@
+// BF16: decode on the GPU

@@ -1,0 +1,1 @@
+// F16: decode on the GPU

@@ -1,0 +1,1 @@
+// F32: decode on the GPU

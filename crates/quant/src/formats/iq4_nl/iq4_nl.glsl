@@ -1,0 +1,1 @@
+// IQ4_NL: decode on the GPU

@@ -1,0 +1,1 @@
+// IQ4_XS: decode on the GPU

@@ -1,0 +1,1 @@
+// MXFP4: decode on the GPU

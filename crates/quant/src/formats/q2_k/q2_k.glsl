@@ -1,0 +1,1 @@
+// Q2_K: decode on the GPU

@@ -1,0 +1,1 @@
+// Q3_K: decode on the GPU

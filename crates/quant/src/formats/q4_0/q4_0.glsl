@@ -1,0 +1,1 @@
+// Q4_0: decode on the GPU

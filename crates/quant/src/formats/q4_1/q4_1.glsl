@@ -1,0 +1,1 @@
+// Q4_1: decode on the GPU

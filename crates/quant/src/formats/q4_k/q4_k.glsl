@@ -1,0 +1,1 @@
+// Q4_K: decode on the GPU

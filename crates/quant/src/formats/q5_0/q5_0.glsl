@@ -1,0 +1,1 @@
+// Q5_0: decode on the GPU

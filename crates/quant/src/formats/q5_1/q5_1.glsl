@@ -1,0 +1,1 @@
+// Q5_1: decode on the GPU

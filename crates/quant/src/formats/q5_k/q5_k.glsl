@@ -1,0 +1,1 @@
+// Q5_K: decode on the GPU

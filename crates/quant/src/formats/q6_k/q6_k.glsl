@@ -1,0 +1,1 @@
+// Q6_K: decode on the GPU

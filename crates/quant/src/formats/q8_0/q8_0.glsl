@@ -1,0 +1,1 @@
+// Q8_0: decode on the GPU

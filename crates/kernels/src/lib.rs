@@ -1,1 +1,156 @@
 //! Compute kernels: GLSL, dispatch, scalar reference and test of each side by side.
+//!
+//! A family of operations is a folder: `<op>.comp` (the shader; its header declares its variants), `<op>.rs` (params, the
+//! choice of a variant, the dispatch), `reference.rs` (the scalar oracle) and `suite.rs` (what is tried at which shapes, run
+//! by the tests here and by `zinc check --ops` on a user's device). To add one: write the folder, declare it here, and give
+//! [`kernels`] and [`suites`] a line each.
+//!
+//! `glsl/format.md` says what a shader may rely on and what a quant format's GLSL provides.
+#![forbid(unsafe_code)]
+
+mod error;
+mod mat;
+mod policy;
+mod shader;
+pub mod suite;
+
+pub mod embed;
+pub mod gemv;
+
+pub use error::{Error, Unsupported};
+pub use mat::{Mat, fold_groups};
+pub use policy::{DeviceClass, Policy};
+pub use shader::{Shader, shader, shaders};
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use suite::CaseResult;
+use zinc_vulkan::{Capabilities, Device, Pipeline, PipelineDesc};
+
+/// What the host and a shader agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel {
+    /// File name of the shader without extension.
+    pub stem: &'static str,
+    /// Buffer addresses at the start of its push constants.
+    pub bindings: u32,
+    /// Bytes of its params.
+    pub params_bytes: u32,
+}
+
+/// Every kernel; a test holds each against its compiled shaders.
+pub fn kernels() -> Vec<Kernel> {
+    [gemv::KERNELS, embed::KERNELS].concat()
+}
+
+/// A family's suite.
+pub type Suite = fn(&Kernels) -> Vec<CaseResult>;
+
+/// Every suite by name.
+pub fn suites() -> &'static [(&'static str, Suite)] {
+    &[("gemv", gemv::suite), ("embed", embed::suite)]
+}
+
+/// What is needed to record operations on a device: its pipelines and its policy. Clones share them.
+#[derive(Clone)]
+pub struct Kernels {
+    device: Device,
+    policy: Arc<Policy>,
+    pipelines: Arc<Mutex<HashMap<Key, Pipeline>>>,
+}
+
+/// Stem, index of the variant, specialisation.
+type Key = (&'static str, Vec<(String, String)>, Vec<(u32, u32)>);
+
+impl Kernels {
+    /// The kernels on a device, with the policy of its class.
+    pub fn new(device: &Device) -> Kernels {
+        Kernels::with_policy(device, Policy::of(device.capabilities()))
+    }
+
+    /// The kernels with another policy: for measurements.
+    pub fn with_policy(device: &Device, policy: Policy) -> Kernels {
+        Kernels { device: device.clone(), policy: Arc::new(policy), pipelines: Arc::default() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What the device can do.
+    pub fn caps(&self) -> &Capabilities {
+        self.device.capabilities()
+    }
+
+    /// Tuning for the device.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Lanes of a subgroup in every kernel here.
+    pub fn subgroup_size(&self) -> u32 {
+        self.policy.subgroup_size
+    }
+
+    /// The pipeline of a shader's variant with these specialisation constants (id, value), made once.
+    ///
+    /// # Errors
+    /// [`Unsupported`] where the build has no such variant, else what the driver says.
+    pub fn pipeline(
+        &self,
+        kernel: &Kernel,
+        variant: &[(&str, &str)],
+        specialization: &[(u32, u32)],
+    ) -> Result<Pipeline, Error> {
+        let owned = variant.iter().map(|&(d, v)| (d.to_owned(), v.to_owned())).collect();
+        let key = (kernel.stem, owned, specialization.to_vec());
+        if let Some(found) = self.pipelines.lock().unwrap_or_else(|e| e.into_inner()).get(&key) {
+            return Ok(found.clone());
+        }
+        let shader = shader(kernel.stem, variant).ok_or_else(|| Unsupported {
+            op: kernel.stem,
+            format: None,
+            reason: format!("no shader variant {variant:?}"),
+        })?;
+        let made = self.device.pipeline(&PipelineDesc {
+            name: kernel.stem,
+            spirv: shader.spirv(),
+            entry: "main",
+            specialization,
+            subgroup_size: Some(self.policy.subgroup_size),
+            bindings: kernel.bindings,
+            params_bytes: kernel.params_bytes,
+        })?;
+        self.pipelines.lock().unwrap_or_else(|e| e.into_inner()).insert(key, made.clone());
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn push_constants_agree_with_the_shaders() {
+        let kernels = kernels();
+        for shader in shaders() {
+            let kernel = kernels.iter().find(|k| k.stem == shader.stem);
+            let kernel = kernel.unwrap_or_else(|| panic!("`{}` is not in the list of kernels", shader.stem));
+            let host = 8 * kernel.bindings + kernel.params_bytes;
+            assert_eq!(shader.push_bytes, host, "`{}` {:?}", shader.stem, shader.variant);
+            assert!(host <= 128, "`{}`", shader.stem);
+        }
+        for kernel in kernels {
+            assert!(shaders().iter().any(|s| s.stem == kernel.stem), "no shader `{}`", kernel.stem);
+        }
+    }
+
+    #[test]
+    fn folded_grids_cover_all_groups() {
+        for n in [0, 1, 65_534, 65_535, 65_536, 131_071, 262_144, 10_000_019] {
+            let [x, y] = fold_groups(n);
+            assert!(x <= 65_535 && y <= 65_535 && u64::from(x) * u64::from(y) >= u64::from(n), "{n}");
+        }
+    }
+}

@@ -1,1 +1,41 @@
-//! Memory planning, compilation to schedules, execution, sequences and sampling.
+//! Runs a model: memory planning, compilation of the plan to a schedule, execution, sequences, sampling, generation.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use zinc_engine::{Engine, Event, GenerateOptions, LoadOptions};
+//! # fn main() -> Result<(), zinc_engine::Error> {
+//! let mut engine = Engine::load(&LoadOptions::new("model.gguf"), &mut |_| ())?;
+//! let prompt = engine.tokenizer()?.encode("The capital of France is", zinc_text::ControlTokens::AsText);
+//! let mut sequence = engine.sequence()?;
+//! let stats = engine.generate(&mut sequence, &prompt, &GenerateOptions::default(), &mut |event| {
+//!     if let Event::Token { text, .. } = event {
+//!         print!("{text}");
+//!     }
+//!     ControlFlow::Continue(())
+//! })?;
+//! eprintln!("{:.1} tokens a second", stats.decode_rate());
+//! # Ok(()) }
+//! ```
+#![forbid(unsafe_code)]
+
+mod compile;
+mod engine;
+mod error;
+mod execute;
+mod generate;
+mod memory;
+mod open;
+mod options;
+mod report;
+mod sampler;
+mod sequence;
+
+pub use compile::{Call, Head, Place, Schedule, Scratch, Shape, Step, compile};
+pub use engine::Engine;
+pub use error::{Error, Unsupported};
+pub use generate::Event;
+pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
+pub use options::{BackendWish, GenerateOptions, KvType, LoadOptions, LoadProgress, Want};
+pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
+pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
+pub use sequence::{PAGE_TOKENS, Sequence};

@@ -1,0 +1,142 @@
+//! The calls of a schedule: what the kernels can do, as data.
+
+use zinc_plan::{Activation, Cols, KvId, Pairing, RopeId, Scalar, WeightId};
+
+/// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // the fields are those of the operations that a call stands for
+pub enum Call {
+    /// `Embed`.
+    Embed { table: WeightId, scale: f32, out: Cols },
+    /// `RmsNorm`.
+    RmsNorm { x: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
+    /// `Add` (into `sum`) and the `RmsNorm` that reads it.
+    AddRmsNorm { a: Cols, b: Cols, sum: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
+    /// `L2Norm`.
+    L2Norm { x: Cols, group: u32, eps: f32, scale: f32, out: Cols },
+    /// `Linear`, then `AddBias`, then `Add`, as far as they are there.
+    Linear { x: Cols, weight: WeightId, bias: Option<WeightId>, residual: Option<Cols>, out: Cols },
+    /// Two `Linear` of the same input and the `Activate` of their outputs.
+    GatedLinear { x: Cols, gate: WeightId, up: WeightId, kind: Activation, out: Cols },
+    /// `Rope`.
+    Rope { x: Cols, head_size: u32, table: RopeId, pairing: Pairing, out: Cols },
+    /// `KvWrite`.
+    KvWrite { k: Cols, v: Cols, kv: KvId },
+    /// All between the projections and the attention: norms of query and key heads where there are any, `Rope` of both, `KvWrite`.
+    AttentionInput {
+        q: Cols,
+        k: Cols,
+        v: Cols,
+        /// Weights of the query's and the key's norm, and its eps.
+        norms: Option<(WeightId, WeightId, f32)>,
+        head_size: u32,
+        table: RopeId,
+        pairing: Pairing,
+        kv: KvId,
+        out: Cols,
+    },
+    /// `Attention`.
+    Attention {
+        q: Cols,
+        kv: KvId,
+        heads: u32,
+        scale: f32,
+        softcap: Option<f32>,
+        sinks: Option<WeightId>,
+        out: Cols,
+    },
+    /// `Add`.
+    Add { a: Cols, b: Cols, out: Cols },
+    /// `AddBias`.
+    AddBias { x: Cols, bias: WeightId, out: Cols },
+    /// `Scale`.
+    Scale { x: Cols, by: Scalar, out: Cols },
+    /// `Softcap`.
+    Softcap { x: Cols, cap: f32, out: Cols },
+    /// `Activate`.
+    Activate { kind: Activation, gate: Cols, up: Cols, out: Cols },
+    /// `SigmoidGate`.
+    SigmoidGate { x: Cols, gate: Cols, out: Cols },
+    /// `Slice`.
+    Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
+}
+
+impl Call {
+    /// The columns that the call reads.
+    pub fn reads(&self) -> Vec<Cols> {
+        match *self {
+            Call::Embed { .. } => vec![],
+            Call::RmsNorm { x, .. }
+            | Call::L2Norm { x, .. }
+            | Call::Linear { x, residual: None, .. }
+            | Call::GatedLinear { x, .. }
+            | Call::Rope { x, .. }
+            | Call::AddBias { x, .. }
+            | Call::Scale { x, .. }
+            | Call::Softcap { x, .. }
+            | Call::Slice { x, .. } => vec![x],
+            Call::Linear { x, residual: Some(r), .. } => vec![x, r],
+            Call::AddRmsNorm { a, b, .. } | Call::Add { a, b, .. } => vec![a, b],
+            Call::KvWrite { k, v, .. } => vec![k, v],
+            Call::AttentionInput { q, k, v, .. } => vec![q, k, v],
+            Call::Attention { q, .. } => vec![q],
+            Call::Activate { gate, up, .. } => vec![gate, up],
+            Call::SigmoidGate { x, gate, .. } => vec![x, gate],
+        }
+    }
+
+    /// The columns that the call writes.
+    pub fn writes(&self) -> Vec<Cols> {
+        match *self {
+            Call::KvWrite { .. } => vec![],
+            Call::AddRmsNorm { sum, out, .. } => vec![sum, out],
+            Call::Embed { out, .. }
+            | Call::RmsNorm { out, .. }
+            | Call::L2Norm { out, .. }
+            | Call::Linear { out, .. }
+            | Call::GatedLinear { out, .. }
+            | Call::Rope { out, .. }
+            | Call::AttentionInput { out, .. }
+            | Call::Attention { out, .. }
+            | Call::Add { out, .. }
+            | Call::AddBias { out, .. }
+            | Call::Scale { out, .. }
+            | Call::Softcap { out, .. }
+            | Call::Activate { out, .. }
+            | Call::SigmoidGate { out, .. }
+            | Call::Slice { out, .. } => vec![out],
+        }
+    }
+
+    /// The cache that the call touches, and whether it writes it.
+    pub fn cache(&self) -> Option<(KvId, bool)> {
+        match *self {
+            Call::KvWrite { kv, .. } | Call::AttentionInput { kv, .. } => Some((kv, true)),
+            Call::Attention { kv, .. } => Some((kv, false)),
+            _ => None,
+        }
+    }
+
+    /// The name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Call::Embed { .. } => "embed",
+            Call::RmsNorm { .. } => "rms_norm",
+            Call::AddRmsNorm { .. } => "add_rms_norm",
+            Call::L2Norm { .. } => "l2_norm",
+            Call::Linear { .. } => "linear",
+            Call::GatedLinear { .. } => "gated_linear",
+            Call::Rope { .. } => "rope",
+            Call::KvWrite { .. } => "kv_write",
+            Call::AttentionInput { .. } => "attention_input",
+            Call::Attention { .. } => "attention",
+            Call::Add { .. } => "add",
+            Call::AddBias { .. } => "add_bias",
+            Call::Scale { .. } => "scale",
+            Call::Softcap { .. } => "softcap",
+            Call::Activate { .. } => "activate",
+            Call::SigmoidGate { .. } => "sigmoid_gate",
+            Call::Slice { .. } => "slice",
+        }
+    }
+}

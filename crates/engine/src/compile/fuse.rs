@@ -1,0 +1,233 @@
+//! From operations to calls: dead code, fusion.
+
+use super::{Call, Step};
+use crate::Unsupported;
+use zinc_plan::{Cols, Node, Op, Plan};
+
+/// The operations that matter, with who reads what.
+pub(super) struct Graph<'a> {
+    plan: &'a Plan,
+    live: Vec<bool>,
+    /// By buffer, the live operations that write and read it.
+    writers: Vec<Vec<usize>>,
+    readers: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    /// Keeps what reaches a cache or a state, and with `head` what reaches the logits. Without a head the last layer's attention
+    /// and FFN have no reader and are left out.
+    pub(super) fn new(plan: &'a Plan, head: bool) -> Graph<'a> {
+        let mut live = vec![false; plan.ops.len()];
+        let mut wanted: Vec<Cols> = if head { vec![plan.logits] } else { vec![] };
+        for (i, node) in plan.ops.iter().enumerate().rev() {
+            let keeps_state = matches!(node.op, Op::KvWrite { .. } | Op::Conv { .. } | Op::DeltaNet { .. });
+            let writes_wanted = node.op.output().is_some_and(|out| wanted.iter().any(|w| w.overlaps(out)));
+            let routes = matches!(node.op, Op::Route { .. });
+            live[i] = keeps_state || writes_wanted || routes;
+            if live[i] {
+                wanted.extend(node.op.inputs());
+            }
+        }
+        let (mut writers, mut readers) = (vec![vec![]; plan.acts.len()], vec![vec![]; plan.acts.len()]);
+        for i in (0..live.len()).filter(|&i| live[i]) {
+            let op = &plan.ops[i].op;
+            op.output().iter().for_each(|c| writers[c.act.index()].push(i));
+            op.inputs().iter().for_each(|c| readers[c.act.index()].push(i));
+        }
+        Graph { plan, live, writers, readers }
+    }
+
+    fn op(&self, i: usize) -> &'a Op {
+        &self.plan.ops[i].op
+    }
+
+    /// The live operation that writes exactly these columns.
+    fn writer(&self, c: Cols) -> Option<usize> {
+        self.writers[c.act.index()].iter().copied().find(|&i| self.op(i).output() == Some(c))
+    }
+
+    /// The one operation that reads the output of `i`, if there is exactly one, if it reads exactly those columns, and if nobody
+    /// else wants them.
+    fn sole_reader(&self, i: usize) -> Option<usize> {
+        let out = self.op(i).output()?;
+        if out.overlaps(self.plan.logits) {
+            return None;
+        }
+        let reads = |&j: &usize| self.op(j).inputs().iter().any(|c| c.overlaps(out));
+        let mut readers = self.readers[out.act.index()].iter().copied().filter(reads);
+        let reader = readers.next()?;
+        let exact = self.op(reader).inputs().iter().filter(|c| c.overlaps(out)).all(|c| *c == out);
+        // An operation that reads the columns twice is listed twice.
+        (exact && readers.all(|other| other == reader)).then_some(reader)
+    }
+
+    /// Whether these columns are written before operation `i`.
+    fn ready(&self, c: Cols, i: usize) -> bool {
+        self.writer(c).is_some_and(|w| w < i)
+    }
+}
+
+/// The calls of a plan's live operations in order.
+pub(super) fn lower(graph: &Graph<'_>, fuse: bool, rows: u32) -> Result<Vec<Step>, Unsupported> {
+    let plan = graph.plan;
+    // What each operation turned into: a call at its place, or nothing because another call does its work.
+    let mut calls: Vec<Option<(Call, Vec<usize>)>> = vec![None; plan.ops.len()];
+    let mut taken = vec![false; plan.ops.len()];
+    if fuse {
+        for i in (0..plan.ops.len()).filter(|&i| graph.live[i]) {
+            let group = match plan.ops[i].op {
+                Op::KvWrite { .. } => attention_input(graph, i),
+                Op::Activate { .. } => gated(graph, i),
+                Op::Linear { .. } => epilogue(graph, i),
+                Op::Add { .. } => add_norm(graph, i),
+                _ => None,
+            };
+            let Some((call, ops)) = group else { continue };
+            if ops.iter().all(|&o| !taken[o]) {
+                ops.iter().for_each(|&o| taken[o] = true);
+                calls[i] = Some((call, ops));
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    for (i, node) in plan.ops.iter().enumerate() {
+        let (call, ops) = match calls[i].take() {
+            Some(group) => group,
+            None if taken[i] || !graph.live[i] => continue,
+            None => match single(plan, node, rows)? {
+                Some(call) => (call, vec![i]),
+                None => continue,
+            },
+        };
+        steps.push(Step { layer: node.layer, label: node.label, call, ops });
+    }
+    Ok(steps)
+}
+
+/// Norms, rotation and the cache's write around `KvWrite` number `i`.
+fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::KvWrite { k, v, kv } = g.op(i) else { return None };
+    let rope_k = g.writer(k).filter(|&r| g.sole_reader(r) == Some(i))?;
+    let &Op::Rope { x: k_in, head_size, table, pairing, .. } = g.op(rope_k) else { return None };
+    let attention = (i..g.live.len()).find(|&a| {
+        g.live[a] && matches!(g.op(a), Op::Attention { kv: read, .. } if *read == kv)
+    })?;
+    let &Op::Attention { q, .. } = g.op(attention) else { return None };
+    let rope_q = g.writer(q).filter(|&r| g.sole_reader(r) == Some(attention))?;
+    let &Op::Rope { x: q_in, head_size: q_size, table: q_table, pairing: q_pairing, .. } = g.op(rope_q) else {
+        return None;
+    };
+    if (q_size, q_table, q_pairing) != (head_size, table, pairing) {
+        return None;
+    }
+    let norm_of = |x: Cols, rope: usize| {
+        let n = g.writer(x).filter(|&n| g.sole_reader(n) == Some(rope))?;
+        match *g.op(n) {
+            Op::RmsNorm { x, weight: Some(w), group, eps, .. } if group == head_size => Some((n, x, w, eps)),
+            _ => None,
+        }
+    };
+    let mut ops = vec![rope_q, rope_k, i];
+    let (mut q, mut k, mut norms) = (q_in, k_in, None);
+    if let (Some((nq, xq, wq, eps_q)), Some((nk, xk, wk, eps_k))) = (norm_of(q_in, rope_q), norm_of(k_in, rope_k))
+        && eps_q == eps_k
+    {
+        (q, k, norms) = (xq, xk, Some((wq, wk, eps_q)));
+        ops.extend([nq, nk]);
+    }
+    if !g.ready(q, i) {
+        return None;
+    }
+    ops.sort_unstable();
+    let out = g.op(rope_q).output()?;
+    Some((Call::AttentionInput { q, k, v, norms, head_size, table, pairing, kv, out }, ops))
+}
+
+/// The products whose outputs `Activate` number `i` joins.
+fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Activate { kind, gate, up, out } = g.op(i) else { return None };
+    let product = |c: Cols| {
+        let p = g.writer(c).filter(|&p| g.sole_reader(p) == Some(i))?;
+        match *g.op(p) {
+            Op::Linear { x, weight, .. } => Some((p, x, weight)),
+            _ => None,
+        }
+    };
+    let ((pg, xg, gate), (pu, xu, up)) = (product(gate)?, product(up)?);
+    // One kernel decodes both matrices, so their formats must agree; the file mixes them only rarely.
+    let same = xg == xu && g.plan.weight(gate).format == g.plan.weight(up).format;
+    same.then(|| (Call::GatedLinear { x: xg, gate, up, kind, out }, vec![pg, pu, i]))
+}
+
+/// Bias and residual of `Linear` number `i`.
+fn epilogue(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Linear { x, weight, mut out } = g.op(i) else { return None };
+    let (mut ops, mut bias, mut residual) = (vec![i], None, None);
+    if let Some(b) = g.sole_reader(i)
+        && let Op::AddBias { bias: w, out: sum, .. } = *g.op(b)
+    {
+        (bias, out) = (Some(w), sum);
+        ops.push(b);
+    }
+    if let Some(a) = ops.last().and_then(|&last| g.sole_reader(last))
+        && let Op::Add { a: left, b: right, out: sum } = *g.op(a)
+    {
+        let other = if left == out { right } else { left };
+        if other != out && g.ready(other, i) {
+            (residual, out) = (Some(other), sum);
+            ops.push(a);
+        }
+    }
+    (ops.len() > 1).then_some((Call::Linear { x, weight, bias, residual, out }, ops))
+}
+
+/// The norm that reads `Add` number `i`.
+fn add_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Add { a, b, out: sum } = g.op(i) else { return None };
+    let mut readers = g.readers[sum.act.index()].iter().copied();
+    let norm = readers.find(|&n| {
+        matches!(*g.op(n), Op::RmsNorm { x, group, .. } if x == sum && group == sum.width)
+    })?;
+    let &Op::RmsNorm { weight, group, eps, out, .. } = g.op(norm) else { return None };
+    Some((Call::AddRmsNorm { a, b, sum, weight, group, eps, out }, vec![i, norm]))
+}
+
+/// The call of one operation; `None` where memory alone does it.
+fn single(plan: &Plan, node: &Node, rows: u32) -> Result<Option<Call>, Unsupported> {
+    Ok(Some(match node.op {
+        Op::Embed { table, scale, out } => Call::Embed { table, scale, out },
+        Op::RmsNorm { x, weight, group, eps, out } => Call::RmsNorm { x, weight, group, eps, out },
+        Op::L2Norm { x, group, eps, scale, out } => Call::L2Norm { x, group, eps, scale, out },
+        Op::Linear { x, weight, out } => Call::Linear { x, weight, bias: None, residual: None, out },
+        Op::AddBias { x, bias, out } => Call::AddBias { x, bias, out },
+        Op::Add { a, b, out } => Call::Add { a, b, out },
+        Op::Scale { x, by, out } => Call::Scale { x, by, out },
+        Op::Softcap { x, cap, out } => Call::Softcap { x, cap, out },
+        Op::Rope { x, head_size, table, pairing, out } => Call::Rope { x, head_size, table, pairing, out },
+        Op::KvWrite { k, v, kv } => Call::KvWrite { k, v, kv },
+        Op::Attention { q, kv, heads, scale, softcap, sinks, out } => {
+            Call::Attention { q, kv, heads, scale, softcap, sinks, out }
+        }
+        Op::Activate { kind, gate, up, out } => Call::Activate { kind, gate, up, out },
+        Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, out },
+        Op::Slice { x, stride, first, len, out } => Call::Slice { x, stride, first, len, out },
+        // The rows that want logits lie next to each other, so their buffer is a part of the other one.
+        Op::SelectLogits { .. } => return Ok(None),
+        Op::Route { .. }
+        | Op::ExpertLinear { .. }
+        | Op::ExpertBias { .. }
+        | Op::ExpertSum { .. }
+        | Op::Conv { .. }
+        | Op::DeltaNet { .. } => {
+            let weight = node.op.weights().first().map(|&w| plan.weight(w).format.name);
+            return Err(Unsupported {
+                op: node.op.name().into(),
+                layer: node.layer,
+                label: node.label.into(),
+                format: weight.unwrap_or("-").into(),
+                rows,
+                reason: "there is no kernel for this operation yet".into(),
+            });
+        }
+    }))
+}

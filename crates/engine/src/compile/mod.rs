@@ -1,0 +1,124 @@
+//! A plan, compiled for a number of rows: which kernels are called in which order, and where activations lie.
+//!
+//! Nothing here touches a device. The kernels' own `select` says whether there is a variant for an operation; its answer is the
+//! gate, and there is no second list.
+
+mod call;
+mod fuse;
+mod scratch;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use crate::{KvType, Unsupported};
+pub use call::Call;
+use scratch::Alias;
+pub use scratch::{Place, Scratch};
+use zinc_kernels::Policy;
+use zinc_plan::{Op, Plan};
+use zinc_vulkan::Capabilities;
+
+/// Which rows' logits a step computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Head {
+    /// None: what only the head reads is left out.
+    None,
+    /// Those of the last row.
+    Last,
+    /// Those of every row.
+    All,
+}
+
+/// For which batches a schedule is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows of the batch.
+    pub rows: u32,
+    /// Which of them want logits.
+    pub head: Head,
+}
+
+impl Shape {
+    /// How many rows want logits.
+    pub fn logit_rows(self) -> u32 {
+        match self.head {
+            Head::None => 0,
+            Head::Last => 1,
+            Head::All => self.rows,
+        }
+    }
+}
+
+/// A device as the compiler sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// What it can do.
+    pub caps: &'a Capabilities,
+    /// Tuning of the kernels for it.
+    pub policy: &'a Policy,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
+    /// Fuse operations, and let activations share memory. Off, each operation is a call and each output stays until the end of
+    /// the step.
+    pub fuse: bool,
+}
+
+/// One call and what it stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Layer, or `None` before the first and after the last.
+    pub layer: Option<u32>,
+    /// Label of the operation at whose place the call stands.
+    pub label: &'static str,
+    /// The call.
+    pub call: Call,
+    /// Operations of the plan that it does.
+    pub ops: Vec<usize>,
+}
+
+impl Step {
+    /// `3.ffn_down`, or the label alone outside the layers.
+    pub fn full_label(&self) -> String {
+        match self.layer {
+            Some(layer) => format!("{layer}.{}", self.label),
+            None => self.label.into(),
+        }
+    }
+}
+
+/// A compiled plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// For which batches.
+    pub shape: Shape,
+    /// The calls in order.
+    pub steps: Vec<Step>,
+    /// Where activations lie.
+    pub scratch: Scratch,
+}
+
+/// Compiles a plan for a device and a batch shape.
+///
+/// # Errors
+/// [`Unsupported`] with operation, layer, weight format and reason where there is no kernel; the caller takes fewer rows.
+pub fn compile(plan: &Plan, target: &Target<'_>, shape: Shape) -> Result<Schedule, Unsupported> {
+    let graph = fuse::Graph::new(plan, shape.head != Head::None);
+    let steps = fuse::lower(&graph, target.fuse, shape.rows)?;
+    for step in &steps {
+        select::check(plan, target, step, shape)?;
+    }
+    let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
+    let scratch =
+        scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), target.fuse);
+    Ok(Schedule { shape, steps, scratch })
+}
+
+/// `SelectLogits` as a part of its input.
+fn logit_rows(op: &Op, shape: Shape) -> Option<Alias> {
+    match *op {
+        Op::SelectLogits { x, out } => {
+            Some(Alias { act: out.act, of: x, first_row: shape.rows - shape.logit_rows().max(1) })
+        }
+        _ => None,
+    }
+}

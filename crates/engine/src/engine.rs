@@ -1,0 +1,170 @@
+//! The engine: a loaded model on one executor.
+
+use crate::execute::Executor;
+use crate::sequence::Pool;
+use crate::{Error, LoadOptions, LoadProgress, Logits, OpTime, PrefillPath, Sequence, Summary, Want};
+use std::sync::Arc;
+use zinc_cpu::Cpu;
+use zinc_gguf::Gguf;
+use zinc_model::Model;
+use zinc_plan::Row;
+use zinc_text::Tokenizer;
+
+/// A model, loaded and ready.
+pub struct Engine {
+    pub(crate) gguf: Arc<Gguf>,
+    pub(crate) model: Model,
+    pub(crate) tokenizer: Result<Tokenizer, String>,
+    pub(crate) backend: Backend,
+    pub(crate) pool: Pool,
+    pub(crate) summary: Summary,
+}
+
+/// The executor. Both run the same plan; there are two, and no trait over them.
+pub(crate) enum Backend {
+    Cpu(CpuBackend),
+    Vulkan(Box<Executor>),
+}
+
+/// The CPU executor and the state of its sequences by slot.
+pub(crate) struct CpuBackend {
+    pub cpu: Cpu,
+    pub sequences: Vec<zinc_cpu::Sequence>,
+    /// Rows of a prefill step at most.
+    pub chunk: usize,
+}
+
+impl Engine {
+    /// Opens a file and loads it.
+    ///
+    /// # Errors
+    /// What is wrong with the file, why its model cannot run, or by how much it does not fit.
+    pub fn load(options: &LoadOptions, progress: &mut dyn FnMut(LoadProgress)) -> Result<Engine, Error> {
+        let gguf = Gguf::open(&options.model)?;
+        Engine::open(Arc::new(gguf), options, progress)
+    }
+
+    /// Loads an opened file; `options.model` is not looked at.
+    pub fn open(
+        gguf: Arc<Gguf>,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Engine, Error> {
+        crate::open::open(gguf, options, progress)
+    }
+
+    /// What was loaded, where it runs, and why there.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The file.
+    pub fn gguf(&self) -> &Arc<Gguf> {
+        &self.gguf
+    }
+
+    /// The model's dimensions, rules and plan.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The file's tokenizer.
+    ///
+    /// # Errors
+    /// Why the file has none that works; the model itself runs on token ids all the same.
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_ref().map_err(|e| Error::Option(e.clone()))
+    }
+
+    /// Tokens that a sequence may have.
+    pub fn context(&self) -> usize {
+        self.summary.context as usize
+    }
+
+    /// A new, empty sequence.
+    ///
+    /// # Errors
+    /// [`Error::NoSequence`] when as many exist as the model was loaded for.
+    pub fn sequence(&self) -> Result<Sequence, Error> {
+        let recurrent = !self.model.plan.states.is_empty();
+        self.pool.sequence(recurrent).ok_or(Error::NoSequence { sequences: self.summary.sequences })
+    }
+
+    /// Which path prompts take: rows of a step, and why not more.
+    pub fn prefill_path(&self) -> PrefillPath {
+        match &self.backend {
+            Backend::Cpu(cpu) => PrefillPath::of(cpu.chunk as u32, Vec::new()),
+            Backend::Vulkan(executor) => PrefillPath::of(executor.chunk(), executor.fallbacks().to_vec()),
+        }
+    }
+
+    /// Reads `tokens` after what the sequence holds. Returns a row of logits for each token that wants them.
+    pub fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Result<Logits, Error> {
+        self.check(sequence, tokens)?;
+        let vocab = self.summary.vocab as usize;
+        let mut logits = Logits { vocab, values: Vec::new() };
+        let chunk = match &self.backend {
+            Backend::Cpu(cpu) => cpu.chunk,
+            Backend::Vulkan(executor) => executor.chunk() as usize,
+        };
+        let last_chunk = tokens.len().div_ceil(chunk).saturating_sub(1);
+        for (i, part) in tokens.chunks(chunk).enumerate() {
+            let want = if want == Want::Last && i < last_chunk { Want::None } else { want };
+            match &mut self.backend {
+                Backend::Cpu(cpu) => logits.values.extend(cpu.forward(sequence, part, want)?),
+                Backend::Vulkan(executor) => logits.values.extend(executor.forward(sequence, part, want)?),
+            }
+            sequence.push(part);
+        }
+        Ok(logits)
+    }
+
+    /// Runs a decode step at the end of the sequence with timestamps and gives the GPU time of each dispatch, in order of execution.
+    /// The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
+    pub fn profile_step(&mut self, sequence: &mut Sequence) -> Result<Vec<OpTime>, Error> {
+        self.check(sequence, &[0])?;
+        match &mut self.backend {
+            Backend::Cpu(_) => Ok(Vec::new()),
+            Backend::Vulkan(executor) => executor.profile_step(sequence),
+        }
+    }
+
+    /// Checks that a sequence is ours, that it has room, and that the tokens exist.
+    pub(crate) fn check(&self, sequence: &Sequence, tokens: &[u32]) -> Result<(), Error> {
+        if !sequence.belongs_to(&self.pool) {
+            return Err(Error::ForeignSequence);
+        }
+        let (total, context) = (sequence.len() + tokens.len(), self.context());
+        if total > context {
+            return Err(Error::ContextFull { tokens: total, context });
+        }
+        let vocab = self.summary.vocab;
+        match tokens.iter().find(|&&t| t >= vocab) {
+            Some(&token) => Err(Error::TokenOutOfRange { token, vocab }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl CpuBackend {
+    /// One step: logits of the rows that want them.
+    pub fn forward(&mut self, sequence: &Sequence, tokens: &[u32], want: Want) -> Result<Vec<f32>, Error> {
+        let rows = rows(sequence, tokens, want);
+        Ok(self.cpu.forward(&rows, &mut self.sequences)?)
+    }
+}
+
+/// The rows of a step of one sequence.
+pub(crate) fn rows(sequence: &Sequence, tokens: &[u32], want: Want) -> Vec<Row> {
+    let row = |(i, &token): (usize, &u32)| Row {
+        sequence: sequence.slot(),
+        position: (sequence.len() + i) as u32,
+        token,
+        wants_logits: match want {
+            Want::None => false,
+            Want::Last => i + 1 == tokens.len(),
+            Want::All => true,
+        },
+    };
+    tokens.iter().enumerate().map(row).collect()
+}

@@ -1,0 +1,88 @@
+//! `Route`, `ExpertLinear`, `ExpertBias`, `ExpertSum`.
+
+use super::linear::multiply;
+use crate::parallel::rows_from;
+use crate::values::View;
+use crate::weights::Matrix;
+use zinc_plan::RouteOrder;
+
+/// The experts of each row, `top_k` a row, the heaviest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    top_k: usize,
+    /// Expert and weight of each slot.
+    slots: Vec<(usize, f32)>,
+}
+
+impl Routes {
+    fn row(&self, row: usize) -> &[(usize, f32)] {
+        &self.slots[row * self.top_k..][..self.top_k]
+    }
+}
+
+/// Chooses the `top_k` experts of each row; of equal ones the first.
+pub(crate) fn route(logits: View, top_k: usize, order: RouteOrder) -> Routes {
+    let mut slots = vec![];
+    for row in 0..logits.rows {
+        let logits = logits.row(row);
+        let mut best: Vec<usize> = (0..logits.len()).collect();
+        best.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+        best.truncate(top_k);
+        let max = logits[best[0]];
+        let exp = |i: usize| (logits[i] - max).exp();
+        let chosen: f32 = best.iter().map(|&i| exp(i)).sum();
+        let sum = match order {
+            RouteOrder::SoftmaxThenTopK { renormalise: false } => (0..logits.len()).map(exp).sum(),
+            // Softmax over all and division by the sum of the chosen is softmax over the chosen.
+            RouteOrder::SoftmaxThenTopK { renormalise: true } | RouteOrder::TopKThenSoftmax => chosen,
+        };
+        slots.extend(best.into_iter().map(|i| (i, exp(i) / sum)));
+    }
+    Routes { top_k, slots }
+}
+
+/// `out[s] = weight[expert(s)] · x` for each slot s of each row; `x` is one vector for all slots or a vector a slot.
+///
+/// The slots are gathered by expert, so that each expert's rows are decoded once.
+pub(crate) fn expert_linear(x: View, weight: Matrix, experts: usize, routes: &Routes) -> Vec<f32> {
+    let m = weight.rows / experts;
+    let mut by_expert: Vec<Vec<usize>> = vec![vec![]; experts];
+    routes.slots.iter().enumerate().for_each(|(slot, &(expert, _))| by_expert[expert].push(slot));
+    let vector = |slot: usize| {
+        let (row, s) = (slot / routes.top_k, slot % routes.top_k);
+        let x = x.row(row);
+        if x.len() == weight.k { x } else { &x[s * weight.k..][..weight.k] }
+    };
+    let mut out = vec![0.0; routes.slots.len() * m];
+    for (expert, slots) in by_expert.iter().enumerate().filter(|(_, slots)| !slots.is_empty()) {
+        let vectors: Vec<&[f32]> = slots.iter().map(|&slot| vector(slot)).collect();
+        let y = multiply(weight.part(expert * m, m), &vectors);
+        for (i, y) in y.chunks_exact(slots.len()).enumerate() {
+            slots.iter().zip(y).for_each(|(&slot, &v)| out[slot * m + i] = v);
+        }
+    }
+    out
+}
+
+/// `x[s] + bias[expert(s)]`.
+pub(crate) fn expert_bias(x: View, bias: &[f32], routes: &Routes) -> Vec<f32> {
+    let width = x.width / routes.top_k.max(1);
+    rows_from(x.rows, x.width, |row, out| {
+        let slots = out.chunks_exact_mut(width).zip(x.row(row).chunks_exact(width)).zip(routes.row(row));
+        for ((y, x), &(expert, _)) in slots {
+            let bias = &bias[expert * width..][..width];
+            y.iter_mut().zip(x).zip(bias).for_each(|((y, x), b)| *y = x + b);
+        }
+    })
+}
+
+/// `Σ_s weight(s) · scale[expert(s)] · x[s]`, in slot order.
+pub(crate) fn expert_sum(x: View, routes: &Routes, scale: Option<&[f32]>) -> Vec<f32> {
+    let width = x.width / routes.top_k.max(1);
+    rows_from(x.rows, width, |row, out| {
+        for (x, &(expert, weight)) in x.row(row).chunks_exact(width).zip(routes.row(row)) {
+            let factor = weight * scale.map_or(1.0, |s| s[expert]);
+            out.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
+        }
+    })
+}

@@ -142,7 +142,7 @@ fn a_row_is_whole_blocks() {
 }
 
 proptest! {
-    /// Any finite values, however large, small or mixed, become something finite, and no value changes beyond the row's largest.
+    /// Any finite values, however large, small or mixed, become something finite, but for the last of BF16, which round to infinity.
     #[test]
     fn any_finite_values_encode(bits in prop::collection::vec(any::<u32>(), 256)) {
         let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).map(|v| if v.is_finite() { v } else { 0.0 }).collect();

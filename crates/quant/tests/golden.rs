@@ -3,7 +3,7 @@
 //! The fixture `quants` has them for most formats; the others bring a `golden.gguf` in their folder, made with the `gguf`
 //! package from PyPI, with the tensors `<FORMAT>.weight`, `<FORMAT>.values`, `x` and `<FORMAT>.y`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use zinc_gguf::{Gguf, TensorInfo};
 use zinc_quant::{Format, formats};
 use zinc_testkit::{Reference, fixtures_dir, tolerance};
@@ -49,7 +49,7 @@ fn golden(format: &Format) -> Golden {
     }
 }
 
-fn open(path: &PathBuf) -> Gguf {
+fn open(path: &Path) -> Gguf {
     Gguf::open(path).unwrap_or_else(|e| panic!("{e}"))
 }
 

@@ -1,1 +1,22 @@
-// Q4_0: decode on the GPU
+// Q4_0: a chunk is a block. Planes: codes, d.
+#define CHUNK 32
+#define RUNS 1
+#define RUN 32
+#define RUN_STRIDE 32
+#define HAS_MIN 0
+
+struct Codes { uvec4 q; uint d; };
+
+uvec3 planes(uint blocks) { return uvec3(padded(blocks, PLANE0_BYTES), 0, 0); }
+
+uint chunk_base(uint chunk) { return 32 * chunk; }
+
+Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
+    return Codes(UVec4In(row).v[chunk], uint(U16In(row).v[plane.x / 2 + chunk]));
+}
+
+vec2 run_scale(Codes c, uint run) { return vec2(half_low(c.d), 0.0); }
+
+vec4 run_codes(Codes c, uint run, uint quad) {
+    return quad < 4 ? low_nibbles(c.q[quad], 8.0) : high_nibbles(c.q[quad - 4], 8.0);
+}

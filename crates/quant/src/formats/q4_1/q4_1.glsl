@@ -1,1 +1,22 @@
-// Q4_1: decode on the GPU
+// Q4_1: a chunk is a block. Planes: codes, d and m.
+#define CHUNK 32
+#define RUNS 1
+#define RUN 32
+#define RUN_STRIDE 32
+#define HAS_MIN 1
+
+struct Codes { uvec4 q; uint dm; };
+
+uvec3 planes(uint blocks) { return uvec3(padded(blocks, PLANE0_BYTES), 0, 0); }
+
+uint chunk_base(uint chunk) { return 32 * chunk; }
+
+Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
+    return Codes(UVec4In(row).v[chunk], U32In(row).v[plane.x / 4 + chunk]);
+}
+
+vec2 run_scale(Codes c, uint run) { return unpackHalf2x16(c.dm); }
+
+vec4 run_codes(Codes c, uint run, uint quad) {
+    return quad < 4 ? low_nibbles(c.q[quad], 0.0) : high_nibbles(c.q[quad - 4], 0.0);
+}

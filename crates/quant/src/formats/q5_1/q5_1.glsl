@@ -1,1 +1,28 @@
-// Q5_1: decode on the GPU
+// Q5_1: a chunk is a block. Planes: low nibbles, fifth bits, d and m.
+#define CHUNK 32
+#define RUNS 1
+#define RUN 32
+#define RUN_STRIDE 32
+#define HAS_MIN 1
+
+struct Codes { uvec4 q; uint fifth; uint dm; };
+
+uvec3 planes(uint blocks) {
+    uint first = padded(blocks, PLANE0_BYTES);
+    return uvec3(first, first + padded(blocks, PLANE1_BYTES), 0);
+}
+
+uint chunk_base(uint chunk) { return 32 * chunk; }
+
+Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
+    return Codes(UVec4In(row).v[chunk], U32In(row).v[plane.x / 4 + chunk], U32In(row).v[plane.y / 4 + chunk]);
+}
+
+vec2 run_scale(Codes c, uint run) { return unpackHalf2x16(c.dm); }
+
+// Bits 4·quad … 4·quad + 3 of `fifth` become bit 4 of the four bytes: the product has a copy of them at each byte.
+vec4 run_codes(Codes c, uint run, uint quad) {
+    uint nibbles = quad < 4 ? c.q[quad] : c.q[quad - 4] >> 4;
+    uint fifths = ((c.fifth >> (4 * quad)) & 15u) * 0x02040810u;
+    return small_bytes((nibbles & 0x0F0F0F0Fu) | (fifths & 0x10101010u), 0.0);
+}

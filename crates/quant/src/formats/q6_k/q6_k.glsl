@@ -1,1 +1,38 @@
-// Q6_K: decode on the GPU
+// Q6_K: a chunk is 16 bytes of upper bits, part p of half h of a block, and the two times 16 bytes of low bits that belong to them; run g
+// has bits 2g of the upper bits and sub-block 8h + 2g + p. Planes: low bits, upper bits, scales, d.
+#define CHUNK 64
+#define RUNS 4
+#define RUN 16
+#define RUN_STRIDE 32
+#define HAS_MIN 0
+
+// Scales: byte 2g, as they stand in the half.
+struct Codes { uvec4 low0; uvec4 low1; uvec4 upper; uvec2 scales; uint d; };
+
+uvec3 planes(uint blocks) {
+    uint first = padded(blocks, PLANE0_BYTES);
+    uint second = first + padded(blocks, PLANE1_BYTES);
+    return uvec3(first, second, second + padded(blocks, PLANE2_BYTES));
+}
+
+uint chunk_base(uint chunk) { return chunk / 2 * 128 + chunk % 2 * 16; }
+
+Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
+    UVec4In words = UVec4In(row);
+    uint half_block = chunk / 2, part = chunk % 2, low = 4 * half_block + part;
+    return Codes(words.v[low], words.v[low + 2], words.v[plane.x / 16 + chunk],
+                 UVec2In(row).v[plane.y / 8 + half_block] >> (8 * part),
+                 uint(U16In(row).v[plane.z / 2 + chunk / 4]));
+}
+
+vec2 run_scale(Codes c, uint run) {
+    uint s = ((run < 2 ? c.scales.x : c.scales.y) >> (run % 2 * 16)) ^ 0x80u;
+    return vec2(half_low(c.d) * field(s, 0xFFu, 0, 128.0), 0.0);
+}
+
+vec4 run_codes(Codes c, uint run, uint quad) {
+    uint w = run % 2 == 0 ? c.low0[quad] : c.low1[quad];
+    uint low = run < 2 ? w : w >> 4;
+    uint upper = run < 2 ? c.upper[quad] << (4 - 2 * run) : c.upper[quad] >> (2 * run - 4);
+    return small_bytes((low & 0x0F0F0F0Fu) | (upper & 0x30303030u), 32.0);
+}

@@ -74,9 +74,18 @@ impl FeatureChain {
         let mut head = chain.link(present);
         // SAFETY: each struct in the chain is of core 1.3 or of an extension that the device has.
         unsafe { instance.get_physical_device_features2(physical, &mut head) };
-        let v10 = head.features;
-        chain.v10 = v10;
+        chain.v10 = head.features;
+        chain.unlink();
         chain
+    }
+
+    /// Clears the links, which point at where the structs were: the chain may be moved now.
+    fn unlink(&mut self) {
+        let null = std::ptr::null_mut();
+        (self.v11.p_next, self.v12.p_next, self.v13.p_next) = (null, null, null);
+        (self.matrix.p_next, self.matrix2.p_next, self.bfloat16.p_next) = (null, null, null);
+        (self.explicit.p_next, self.atomic.p_next, self.rotate.p_next) = (null, null, null);
+        self.portability.p_next = null;
     }
 
     /// What `create_device` enables: of core, what compute shaders may use; of the extensions, everything but

@@ -12,7 +12,7 @@ const FLEXIBLE: &CStr = c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensions
 #[repr(C)]
 pub struct Bfloat16Features {
     s_type: vk::StructureType,
-    p_next: *mut c_void,
+    pub p_next: *mut c_void,
     pub shader_type: vk::Bool32,
     pub dot_product: vk::Bool32,
     pub cooperative_matrix: vk::Bool32,
@@ -22,7 +22,7 @@ pub struct Bfloat16Features {
 #[repr(C)]
 pub struct Matrix2Features {
     s_type: vk::StructureType,
-    p_next: *mut c_void,
+    pub p_next: *mut c_void,
     pub workgroup_scope: vk::Bool32,
     pub flexible_dimensions: vk::Bool32,
     pub reductions: vk::Bool32,
@@ -36,7 +36,7 @@ pub struct Matrix2Features {
 #[repr(C)]
 pub struct Matrix2Properties {
     s_type: vk::StructureType,
-    p_next: *mut c_void,
+    pub p_next: *mut c_void,
     pub workgroup_scope_max_size: u32,
     pub flexible_max_dimension: u32,
     pub reserved_shared_memory: u32,

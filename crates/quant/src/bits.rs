@@ -20,6 +20,28 @@ pub(crate) fn field<const N: usize>(block: &[u8], at: usize) -> &[u8; N] {
     exactly(&block[at..at + N])
 }
 
+/// 4-bit codes of 32 elements: element j is the low nibble of byte j, element j + 16 the high one.
+///
+/// Decoders take codes apart first and then turn 32 of them into values in one plain loop: shorter loops, or loops with two
+/// outputs, are unrolled before they can be vectorised, and are several times slower.
+#[inline(always)]
+pub(crate) fn nibbles(codes: &[u8; 16]) -> [u8; 32] {
+    let mut elements = [0; 32];
+    for j in 0..16 {
+        elements[j] = codes[j] & 15;
+        elements[j + 16] = codes[j] >> 4;
+    }
+    elements
+}
+
+/// A value for each of the two halves of 32 elements.
+#[inline(always)]
+pub(crate) fn halves(first: f32, second: f32) -> [f32; 32] {
+    let mut elements = [first; 32];
+    elements[16..].fill(second);
+    elements
+}
+
 /// The f16 at byte `at` of a block.
 #[inline(always)]
 pub(crate) fn f16_at(block: &[u8], at: usize) -> f32 {

@@ -19,7 +19,6 @@
 //! format.decode_row(&row, &mut back);
 //! assert!((back[10] - weights[10]).abs() < 0.01);
 //! ```
-#![forbid(unsafe_code)]
 
 mod bits;
 mod format;

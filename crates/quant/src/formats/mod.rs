@@ -16,12 +16,17 @@ macro_rules! block_format {
             encode: |values, block| encode_block(crate::bits::exactly(values), crate::bits::exactly_mut(block)),
             planes: &[$(crate::format::Plane { offset: $offset, len: $end - $offset }),+],
             glsl: include_str!($glsl),
-            decode_blocks: |src, dst| {
-                for (block, values) in src.as_chunks().0.iter().zip(dst.as_chunks_mut().0) {
-                    decode_block(block, values);
-                }
-            },
+            decode_blocks,
         };
+
+        /// The loop over blocks, compiled for several levels of the processor with the decoder inlined.
+        #[allow(unsafe_code, reason = "the dispatcher that `multiversion` writes calls what it has checked")]
+        #[multiversion::multiversion(targets("x86_64+avx2+fma"))]
+        fn decode_blocks(src: &[u8], dst: &mut [f32]) {
+            for (block, values) in src.as_chunks().0.iter().zip(dst.as_chunks_mut().0) {
+                decode_block(block, values);
+            }
+        }
     };
 }
 

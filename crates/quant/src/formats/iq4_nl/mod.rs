@@ -7,7 +7,7 @@
 //!
 //! w = d·LEVELS\[q\], sixteen levels that lie closer together near zero.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, nibbles, put_f16};
 use crate::rounding::{extreme, inverse, nearest_entry};
 
 block_format!("IQ4_NL", ggml 20, 32 elements in 18 bytes, planes [2 .. 18, 0 .. 2], "iq4_nl.glsl");
@@ -18,10 +18,8 @@ pub(super) const LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1
 /// Decodes 32 elements that share a step: nibbles as above.
 #[inline(always)]
 pub(super) fn decode_levels(step: f32, codes: &[u8; 16], y: &mut [f32; 32]) {
-    let (low, high) = y.split_at_mut(16);
-    for j in 0..16 {
-        low[j] = step * f32::from(LEVELS[usize::from(codes[j] & 15)]);
-        high[j] = step * f32::from(LEVELS[usize::from(codes[j] >> 4)]);
+    for (y, code) in y.iter_mut().zip(nibbles(codes)) {
+        *y = step * f32::from(LEVELS[usize::from(code & 15)]);
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! w = d·scale·q − dmin·minimum.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, halves, put_f16};
 use crate::rounding::{inverse, min_max, nearest};
 
 block_format!("Q2_K", ggml 10, 256 elements in 84 bytes, planes [16 .. 80, 0 .. 16, 80 .. 84], "q2_k.glsl");
@@ -19,13 +19,15 @@ fn decode_block(b: &[u8; 84], y: &mut [f32; 256]) {
     let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
     let scales = field::<16>(b, 0);
     let codes = field::<64>(b, 16);
-    for (s, sub) in y.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let step = d * f32::from(scales[s] & 15);
-        let min = dmin * f32::from(scales[s] >> 4);
-        let shift = s / 2 % 4 * 2;
-        let codes = field::<16>(codes, s / 8 * 32 + s % 2 * 16);
-        for (y, code) in sub.iter_mut().zip(codes) {
-            *y = step * f32::from((code >> shift) & 3) - min;
+    let step = |s: usize| d * f32::from(scales[s] & 15);
+    let min = |s: usize| dmin * f32::from(scales[s] >> 4);
+    for (g, pair) in y.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let steps = halves(step(2 * g), step(2 * g + 1));
+        let mins = halves(min(2 * g), min(2 * g + 1));
+        let codes = field::<32>(codes, g / 4 * 32);
+        let shift = g % 4 * 2;
+        for l in 0..32 {
+            pair[l] = steps[l] * f32::from((codes[l] >> shift) & 3) - mins[l];
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! w = d·(scale − 32)·(q − 4) with the 3-bit code q.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, halves, put_f16};
 use crate::rounding::{extreme, inverse, nearest};
 
 block_format!("Q3_K", ggml 11, 256 elements in 110 bytes,
@@ -29,14 +29,14 @@ fn decode_block(b: &[u8; 110], y: &mut [f32; 256]) {
     let thirds = field::<32>(b, 0);
     let codes = field::<64>(b, 32);
     let scales = field::<12>(b, 96);
-    for (s, sub) in y.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let step = d * (scale(scales, s) - 32) as f32;
-        let shift = s / 2 % 4 * 2;
-        let codes = field::<16>(codes, s / 8 * 32 + s % 2 * 16);
-        let thirds = field::<16>(thirds, s % 2 * 16);
-        for l in 0..16 {
-            let q = (codes[l] >> shift) & 3 | ((thirds[l] >> (s / 2)) & 1) << 2;
-            sub[l] = step * (i32::from(q) - 4) as f32;
+    let step = |s: usize| d * (scale(scales, s) - 32) as f32;
+    for (g, pair) in y.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let steps = halves(step(2 * g), step(2 * g + 1));
+        let codes = field::<32>(codes, g / 4 * 32);
+        let shift = g % 4 * 2;
+        for l in 0..32 {
+            let q = (codes[l] >> shift) & 3 | ((thirds[l] >> g) & 1) << 2;
+            pair[l] = steps[l] * (i32::from(q) - 4) as f32;
         }
     }
 }

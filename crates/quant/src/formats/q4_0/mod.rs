@@ -7,7 +7,7 @@
 //!
 //! w = d·(q − 8).
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, nibbles, put_f16};
 use crate::rounding::{extreme, inverse, nearest};
 
 block_format!("Q4_0", ggml 2, 32 elements in 18 bytes, planes [2 .. 18, 0 .. 2], "q4_0.glsl");
@@ -15,11 +15,8 @@ block_format!("Q4_0", ggml 2, 32 elements in 18 bytes, planes [2 .. 18, 0 .. 2],
 #[inline(always)]
 fn decode_block(b: &[u8; 18], y: &mut [f32; 32]) {
     let d = f16_at(b, 0);
-    let codes = field::<16>(b, 2);
-    let (low, high) = y.split_at_mut(16);
-    for j in 0..16 {
-        low[j] = d * (i32::from(codes[j] & 15) - 8) as f32;
-        high[j] = d * (i32::from(codes[j] >> 4) - 8) as f32;
+    for (y, q) in y.iter_mut().zip(nibbles(field(b, 2))) {
+        *y = d * (i32::from(q) - 8) as f32;
     }
 }
 

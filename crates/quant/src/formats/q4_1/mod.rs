@@ -8,7 +8,7 @@
 //!
 //! w = d·q + m.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, nibbles, put_f16};
 use crate::rounding::{inverse, min_max, nearest};
 
 block_format!("Q4_1", ggml 3, 32 elements in 20 bytes, planes [4 .. 20, 0 .. 4], "q4_1.glsl");
@@ -16,11 +16,8 @@ block_format!("Q4_1", ggml 3, 32 elements in 20 bytes, planes [4 .. 20, 0 .. 4],
 #[inline(always)]
 fn decode_block(b: &[u8; 20], y: &mut [f32; 32]) {
     let (d, m) = (f16_at(b, 0), f16_at(b, 2));
-    let codes = field::<16>(b, 4);
-    let (low, high) = y.split_at_mut(16);
-    for j in 0..16 {
-        low[j] = d * f32::from(codes[j] & 15) + m;
-        high[j] = d * f32::from(codes[j] >> 4) + m;
+    for (y, q) in y.iter_mut().zip(nibbles(field(b, 4))) {
+        *y = d * f32::from(q) + m;
     }
 }
 

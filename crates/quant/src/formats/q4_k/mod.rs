@@ -24,9 +24,11 @@ fn decode_block(b: &[u8; 144], y: &mut [f32; 256]) {
         let (step0, min0) = (d * f32::from(scales[2 * j]), dmin * f32::from(mins[2 * j]));
         let (step1, min1) = (d * f32::from(scales[2 * j + 1]), dmin * f32::from(mins[2 * j + 1]));
         let (low, high) = pair.split_at_mut(32);
-        for l in 0..32 {
-            low[l] = step0 * f32::from(codes[l] & 15) - min0;
-            high[l] = step1 * f32::from(codes[l] >> 4) - min1;
+        for (y, code) in low.iter_mut().zip(codes) {
+            *y = step0 * f32::from(code & 15) - min0;
+        }
+        for (y, code) in high.iter_mut().zip(codes) {
+            *y = step1 * f32::from(code >> 4) - min1;
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! w = d·(q − 16).
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, nibbles, put_f16};
 use crate::rounding::{extreme, inverse, nearest};
 
 block_format!("Q5_0", ggml 6, 32 elements in 22 bytes, planes [6 .. 22, 2 .. 6, 0 .. 2], "q5_0.glsl");
@@ -17,13 +17,9 @@ block_format!("Q5_0", ggml 6, 32 elements in 22 bytes, planes [6 .. 22, 2 .. 6, 
 fn decode_block(b: &[u8; 22], y: &mut [f32; 32]) {
     let d = f16_at(b, 0);
     let fifth = u32::from_le_bytes(*field(b, 2));
-    let codes = field::<16>(b, 6);
-    let (low, high) = y.split_at_mut(16);
-    for j in 0..16 {
-        let q0 = u32::from(codes[j] & 15) | ((fifth >> j) & 1) << 4;
-        let q1 = u32::from(codes[j] >> 4) | ((fifth >> (j + 16)) & 1) << 4;
-        low[j] = d * (q0 as i32 - 16) as f32;
-        high[j] = d * (q1 as i32 - 16) as f32;
+    for (j, (y, low)) in y.iter_mut().zip(nibbles(field(b, 6))).enumerate() {
+        let q = u32::from(low) | ((fifth >> j) & 1) << 4;
+        *y = d * (q as i32 - 16) as f32;
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! w = d·q + m.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, nibbles, put_f16};
 use crate::rounding::{inverse, min_max, nearest};
 
 block_format!("Q5_1", ggml 7, 32 elements in 24 bytes, planes [8 .. 24, 4 .. 8, 0 .. 4], "q5_1.glsl");
@@ -18,13 +18,9 @@ block_format!("Q5_1", ggml 7, 32 elements in 24 bytes, planes [8 .. 24, 4 .. 8, 
 fn decode_block(b: &[u8; 24], y: &mut [f32; 32]) {
     let (d, m) = (f16_at(b, 0), f16_at(b, 2));
     let fifth = u32::from_le_bytes(*field(b, 4));
-    let codes = field::<16>(b, 8);
-    let (low, high) = y.split_at_mut(16);
-    for j in 0..16 {
-        let q0 = u32::from(codes[j] & 15) | ((fifth >> j) & 1) << 4;
-        let q1 = u32::from(codes[j] >> 4) | ((fifth >> (j + 16)) & 1) << 4;
-        low[j] = d * (q0 as i32) as f32 + m;
-        high[j] = d * (q1 as i32) as f32 + m;
+    for (j, (y, low)) in y.iter_mut().zip(nibbles(field(b, 8))).enumerate() {
+        let q = u32::from(low) | ((fifth >> j) & 1) << 4;
+        *y = d * (q as i32) as f32 + m;
     }
 }
 

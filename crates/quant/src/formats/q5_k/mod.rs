@@ -26,10 +26,11 @@ fn decode_block(b: &[u8; 176], y: &mut [f32; 256]) {
         let (step0, min0) = (d * f32::from(scales[2 * j]), dmin * f32::from(mins[2 * j]));
         let (step1, min1) = (d * f32::from(scales[2 * j + 1]), dmin * f32::from(mins[2 * j + 1]));
         let (low, high) = pair.split_at_mut(32);
-        for l in 0..32 {
-            let fifth = fifths[l] >> (2 * j);
-            low[l] = step0 * f32::from(codes[l] & 15 | (fifth & 1) << 4) - min0;
-            high[l] = step1 * f32::from(codes[l] >> 4 | (fifth & 2) << 3) - min1;
+        for (y, (code, fifth)) in low.iter_mut().zip(codes.iter().zip(fifths)) {
+            *y = step0 * f32::from(code & 15 | ((fifth >> (2 * j)) & 1) << 4) - min0;
+        }
+        for (y, (code, fifth)) in high.iter_mut().zip(codes.iter().zip(fifths)) {
+            *y = step1 * f32::from(code >> 4 | ((fifth >> (2 * j + 1)) & 1) << 4) - min1;
         }
     }
 }

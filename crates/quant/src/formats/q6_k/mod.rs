@@ -9,7 +9,7 @@
 //!
 //! w = (d·scale)·(q − 32), in this order: the product has 25 significant bits.
 
-use crate::bits::{f16_at, field, put_f16};
+use crate::bits::{f16_at, field, halves, put_f16};
 use crate::rounding::{extreme, inverse, nearest};
 
 block_format!("Q6_K", ggml 14, 256 elements in 210 bytes,
@@ -19,15 +19,16 @@ block_format!("Q6_K", ggml 14, 256 elements in 210 bytes,
 fn decode_block(b: &[u8; 210], y: &mut [f32; 256]) {
     let d = f16_at(b, 208);
     let scales = field::<16>(b, 192);
-    for (s, sub) in y.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        let step = d * f32::from(scales[s] as i8);
-        let (half, group, part) = (s / 8, s / 2 % 4, s % 2);
-        let low = field::<16>(b, 64 * half + 32 * (group % 2) + 16 * part);
-        let high = field::<16>(b, 128 + 32 * half + 16 * part);
+    let step = |s: usize| d * f32::from(scales[s] as i8);
+    for (g, pair) in y.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let steps = halves(step(2 * g), step(2 * g + 1));
+        let (half, group) = (g / 4, g % 4);
+        let low = field::<32>(b, 64 * half + 32 * (group % 2));
+        let high = field::<32>(b, 128 + 32 * half);
         let (low_shift, high_shift) = (group / 2 * 4, group * 2);
-        for l in 0..16 {
+        for l in 0..32 {
             let q = (low[l] >> low_shift) & 15 | ((high[l] >> high_shift) & 3) << 4;
-            sub[l] = step * (i32::from(q) - 32) as f32;
+            pair[l] = steps[l] * (i32::from(q) - 32) as f32;
         }
     }
 }

@@ -259,3 +259,7 @@ impl Drop for DeviceInner {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
+
+#[cfg(test)]
+#[path = "device_tests.rs"]
+mod tests;

@@ -185,12 +185,16 @@ unsafe extern "system" fn on_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     user: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: `data` is valid for the duration of the callback.
-    let message = unsafe { (*data).message_as_c_str() };
-    if let Some(message) = message {
+    // SAFETY: `data` and its strings are valid for the duration of the callback.
+    let (id, message) = unsafe { ((*data).message_id_name_as_c_str(), (*data).message_as_c_str()) };
+    let id = id.unwrap_or_default().to_string_lossy();
+    let message = message.unwrap_or_default().to_string_lossy();
+    // What the layer says of its own settings when it instruments shaders is not about this program.
+    let own = id == "VALIDATION-SETTINGS" || message.contains("Internal Warning");
+    if !own {
         // SAFETY: `user` is the boxed log of the instance, which is freed after the instance; only shared access.
         let log = unsafe { &*user.cast::<ValidationLog>() };
-        log.push(message.to_string_lossy().into_owned());
+        log.push(format!("[{id}] {message}"));
     }
     vk::FALSE
 }

@@ -55,6 +55,9 @@ pub(crate) type PipelineCacheMap = HashMap<u64, Weak<PipelineInner>>;
 impl Device {
     /// Makes a pipeline, or gives the one that was made of the same things.
     ///
+    /// The module is trusted as the program's own code is: it addresses memory freely, and only its own care keeps it
+    /// inside the slices that it is given.
+    ///
     /// # Errors
     /// [`Error::Pipeline`] when the module does not fit the description (push constants larger than addresses and
     /// params) or the device (subgroup size, workgroup size, shared memory, push constants).

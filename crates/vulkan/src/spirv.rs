@@ -237,7 +237,7 @@ impl Module {
             let bytes = self.size(target, 0);
             match class {
                 WORKGROUP if self.offsets.contains_key(&(target, 0)) => explicit = bytes.max(explicit),
-                WORKGROUP => plain = plain.next_multiple_of(self.align(target, 0)).saturating_add(bytes),
+                WORKGROUP => plain = round_up(plain, self.align(target, 0)).saturating_add(bytes),
                 PUSH_CONSTANT => {
                     r.push_constant_bytes = bytes;
                     r.push_constant_addresses = self.addresses(target);
@@ -273,7 +273,7 @@ impl Module {
             }
             Some(Type::Struct(members)) => members.iter().enumerate().fold(0u32, |end, (i, &t)| {
                 let offset = self.offsets.get(&(id, i as u32)).copied();
-                let offset = offset.unwrap_or_else(|| end.next_multiple_of(self.align(t, depth + 1)));
+                let offset = offset.unwrap_or_else(|| round_up(end, self.align(t, depth + 1)));
                 end.max(offset.saturating_add(self.size(t, depth + 1)))
             }),
             Some(Type::Pointer(..)) => 8,
@@ -297,8 +297,16 @@ impl Module {
     }
 }
 
+fn round_up(n: u32, align: u32) -> u32 {
+    n.checked_next_multiple_of(align).unwrap_or(u32::MAX)
+}
+
 /// A literal string: bytes in little-endian words up to a NUL.
 fn text(words: &[u32]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take_while(|&b| b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+#[path = "spirv_tests.rs"]
+mod tests;

@@ -1,7 +1,12 @@
 //! For tests, here and in the crates above: one device for the whole process, opened with validation.
+//!
+//! With Mesa 26 (`scripts/mesa26.sh`) the layer can also check every address that a shader uses against the buffers
+//! there are, which catches a kernel that reads or writes outside:
+//! `VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT .mesa26/run TEST`. (Debian 12's layer hangs on it.)
 
 use crate::{CacheLocation, Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The device that tests run on: the one whose name contains `$ZINC_TEST_DEVICE`, else the software driver. Opened
 /// once a process, with the validation layer (unless `$ZINC_TEST_VALIDATION` is `0`) and no pipeline cache.
@@ -24,7 +29,8 @@ pub fn device() -> Device {
             },
         };
         let choice = choose(&devices, &wish, true)?;
-        let options = DeviceOptions { cache: CacheLocation::Off, ..Default::default() };
+        // Big work on a software driver, on a busy machine.
+        let options = DeviceOptions { cache: CacheLocation::Off, timeout: Duration::from_secs(300) };
         Device::open(&instance, choice.index, &options)
     };
     let opened = DEVICE.get_or_init(|| open().unwrap_or_else(|e| panic!("no device to test on: {e}")));

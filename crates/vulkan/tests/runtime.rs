@@ -342,6 +342,29 @@ fn dropping_commands_in_flight_waits_for_them() {
 }
 
 #[test]
+fn a_wait_that_runs_out_names_what_was_waited_for() {
+    let device = device();
+    let n = 64 * 65535;
+    let x = device_words(&device, n, |_| 1);
+    let pipeline = shift(&device);
+    let mut recorder = recorder(&device, "long step");
+    for _ in 0..8 {
+        let bindings = [Binding::read(&x), Binding::write(&x)];
+        let (params, groups, label) = (&params(&[n, 1])[..], [n / 64, 1, 1], "shift");
+        recorder
+            .dispatch(&Dispatch { pipeline: &pipeline, bindings: &bindings, params, groups, label })
+            .unwrap();
+    }
+    let commands = recorder.finish().unwrap();
+    let ticket = device.submit(&[&commands]).unwrap();
+    let error = ticket.wait_for(std::time::Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("`long step` did not finish within 0 s"), "{error}");
+    assert_eq!(device.submit(&[&commands]).unwrap_err(), Error::InFlight { label: "long step".into() });
+    ticket.wait().unwrap();
+    assert_valid();
+}
+
+#[test]
 fn equal_pipelines_are_one() {
     let device = device();
     let (a, b, c) = (affine(&device, 1), affine(&device, 1), affine(&device, 2));

@@ -7,7 +7,7 @@
 //!
 //! w = d·LEVELS\[q\], sixteen levels that lie closer together near zero.
 
-use crate::bits::{f16_at, field, nibbles, put_f16};
+use crate::bits::{f16_at, field, put_f16};
 use crate::rounding::{extreme, inverse, nearest_entry};
 
 block_format!("IQ4_NL", ggml 20, 32 elements in 18 bytes, planes [2 .. 18, 0 .. 2], "iq4_nl.glsl");
@@ -15,11 +15,26 @@ block_format!("IQ4_NL", ggml 20, 32 elements in 18 bytes, planes [2 .. 18, 0 .. 
 /// The value of each code; IQ4_XS has the same.
 pub(super) const LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/// [`LEVELS`] as the decoder wants them.
+const FLOAT_LEVELS: [f32; 16] = {
+    let mut levels = [0.0; 16];
+    let mut i = 0;
+    while i < 16 {
+        levels[i] = LEVELS[i] as f32;
+        i += 1;
+    }
+    levels
+};
+
 /// Decodes 32 elements that share a step: nibbles as above.
 #[inline(always)]
 pub(super) fn decode_levels(step: f32, codes: &[u8; 16], y: &mut [f32; 32]) {
-    for (y, code) in y.iter_mut().zip(nibbles(codes)) {
-        *y = step * f32::from(LEVELS[usize::from(code & 15)]);
+    let (low, high) = y.split_at_mut(16);
+    for (y, code) in low.iter_mut().zip(codes) {
+        *y = step * FLOAT_LEVELS[usize::from(code & 15)];
+    }
+    for (y, code) in high.iter_mut().zip(codes) {
+        *y = step * FLOAT_LEVELS[usize::from(code >> 4)];
     }
 }
 

@@ -17,26 +17,28 @@ block_format!("MXFP4", ggml 39, 32 elements in 17 bytes, planes [1 .. 17, 0 .. 1
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// The entry of [`DOUBLED`] by arithmetic, which vectorises where a look-up does not: the steps grow from 1 to 2 after 4 and to
-/// 4 after 6.
+/// 4 after 6, and the sign is applied as in two's complement.
 #[inline(always)]
-fn doubled(code: u8) -> i32 {
-    let magnitude = i32::from(code & 7);
-    let value = magnitude + (magnitude - 4).max(0) + 2 * (magnitude - 6).max(0);
-    if code & 8 == 0 { value } else { -value }
+fn doubled(code: u8) -> i8 {
+    let m = code & 7;
+    let magnitude = m.wrapping_add(m.saturating_sub(4)).wrapping_add(m.saturating_sub(6) << 1) as i8;
+    let sign = 0i8.wrapping_sub((code >> 3) as i8);
+    (magnitude ^ sign).wrapping_sub(sign)
 }
 
 /// Half of the scale: 2^(e − 128), exact down to e = 0 (a subnormal f32).
 #[inline(always)]
 fn half_scale(e: u8) -> f32 {
-    let bits = if e < 2 { 0x0020_0000 << e } else { u32::from(e - 1) << 23 };
-    f32::from_bits(bits)
+    let e = u32::from(e);
+    let (subnormal, normal) = (0x0020_0000u32.wrapping_shl(e), e.wrapping_sub(1) << 23);
+    f32::from_bits(if e < 2 { subnormal } else { normal })
 }
 
 #[inline(always)]
 fn decode_block(b: &[u8; 17], y: &mut [f32; 32]) {
     let d = half_scale(b[0]);
     for (y, code) in y.iter_mut().zip(nibbles(field(b, 1))) {
-        *y = d * doubled(code) as f32;
+        *y = d * f32::from(doubled(code));
     }
 }
 
@@ -49,5 +51,23 @@ fn encode_block(x: &[f32; 32], b: &mut [u8; 17]) {
     let code = |v: f32| nearest_entry(v / half_scale, &DOUBLED);
     for j in 0..16 {
         b[1 + j] = code(x[j]) | code(x[j + 16]) << 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_gives_the_table() {
+        let all: Vec<i8> = (0..16).map(doubled).collect();
+        assert_eq!(all, DOUBLED);
+    }
+
+    #[test]
+    fn scales_are_powers_of_two() {
+        for e in 0..=u8::MAX {
+            assert_eq!(f64::from(half_scale(e)), (f64::from(e) - 128.0).exp2(), "exponent {e}");
+        }
     }
 }

@@ -19,7 +19,7 @@ fn decode_block(b: &[u8; 22], y: &mut [f32; 32]) {
     let fifth = u32::from_le_bytes(*field(b, 2));
     for (j, (y, low)) in y.iter_mut().zip(nibbles(field(b, 6))).enumerate() {
         let q = u32::from(low) | ((fifth >> j) & 1) << 4;
-        *y = d * (q as i32 - 16) as f32;
+        *y = d * (q as i32 as f32 - 16.0);
     }
 }
 

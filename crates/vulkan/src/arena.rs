@@ -58,7 +58,7 @@ impl ArenaPlan {
 
     /// Bytes of all chunks: what [`Arena::new`] will allocate.
     pub fn total(&self) -> u64 {
-        self.chunks.iter().sum()
+        self.chunks.iter().fold(0, |sum, &bytes| sum.saturating_add(bytes))
     }
 
     /// Bytes of each chunk.

@@ -30,4 +30,5 @@ fn what_exceeds_a_chunk_and_odd_alignments_are_refused() {
     let mut huge = ArenaPlan::new("huge", u64::MAX);
     huge.add(u64::MAX, 1).unwrap();
     assert_eq!(huge.add(1, 1).unwrap().chunk, 1);
+    assert_eq!(huge.total(), u64::MAX);
 }

@@ -348,7 +348,7 @@ fn a_wait_that_runs_out_names_what_was_waited_for() {
     let x = device_words(&device, n, |_| 1);
     let pipeline = shift(&device);
     let mut recorder = recorder(&device, "long step");
-    for _ in 0..8 {
+    for _ in 0..32 {
         let bindings = [Binding::read(&x), Binding::write(&x)];
         let (params, groups, label) = (&params(&[n, 1])[..], [n / 64, 1, 1], "shift");
         recorder

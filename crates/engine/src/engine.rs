@@ -53,6 +53,17 @@ impl Engine {
         crate::open::open(gguf, options, progress)
     }
 
+    /// Loads an opened file on an opened device.
+    pub fn on_device(
+        gguf: Arc<Gguf>,
+        device: zinc_vulkan::Device,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Engine, Error> {
+        let reasons = vec!["the device was given".into()];
+        crate::open::on_device(gguf, device, options, reasons, progress)
+    }
+
     /// What was loaded, where it runs, and why there.
     pub fn summary(&self) -> &Summary {
         &self.summary
@@ -105,6 +116,7 @@ impl Engine {
         let mut logits = Logits { vocab, values: Vec::new() };
         let chunk = match &self.backend {
             Backend::Cpu(cpu) => cpu.chunk,
+            Backend::Vulkan(executor) if want == Want::All => executor.logit_rows() as usize,
             Backend::Vulkan(executor) => executor.chunk() as usize,
         };
         let last_chunk = tokens.len().div_ceil(chunk).saturating_sub(1);
@@ -150,7 +162,9 @@ impl CpuBackend {
     /// One step: logits of the rows that want them.
     pub fn forward(&mut self, sequence: &Sequence, tokens: &[u32], want: Want) -> Result<Vec<f32>, Error> {
         let rows = rows(sequence, tokens, want);
-        Ok(self.cpu.forward(&rows, &mut self.sequences)?)
+        // The slot's state may be that of a longer text, or of a sequence that was dropped.
+        self.sequences[sequence.slot() as usize].truncate(sequence.len() as u32);
+        Ok(self.cpu.forward(&rows, &mut self.sequences)?.into_vec())
     }
 }
 

@@ -186,7 +186,7 @@ impl Chooser {
         feed: &[u32],
         choices: &mut Choices,
     ) -> Result<u32, Error> {
-        let token = match (self, backend) {
+        let token = match (&mut *self, backend) {
             (Chooser::Greedy(greedy), Backend::Vulkan(executor)) => {
                 choices.gpu_argmax += 1;
                 greedy.next(executor, sequence, feed)?

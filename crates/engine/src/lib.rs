@@ -30,12 +30,13 @@ mod report;
 mod sampler;
 mod sequence;
 
-pub use compile::{Call, Head, Place, Schedule, Scratch, Shape, Step, compile};
+pub use compile::{Call, Head, Place, Schedule, Scratch, Shape, Step, Target, compile};
 pub use engine::Engine;
 pub use error::{Error, Unsupported};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
-pub use options::{BackendWish, GenerateOptions, KvType, LoadOptions, LoadProgress, Want};
+pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Want};
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
-pub use sequence::{PAGE_TOKENS, Sequence};
+pub use sequence::Sequence;
+pub use zinc_kernels::kv::{KvType, PAGE_TOKENS};

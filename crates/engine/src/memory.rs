@@ -1,7 +1,6 @@
 //! Planning of device memory: everything is known before anything is allocated.
 
-use crate::options::KvType;
-use crate::sequence::PAGE_TOKENS;
+use crate::{KvType, PAGE_TOKENS};
 use zinc_plan::{Plan, RopeTable};
 use zinc_vulkan::ArenaPlan;
 
@@ -115,8 +114,8 @@ pub fn pages(context: u32) -> u32 {
 
 /// Bytes of a page's keys and of its values.
 pub fn page_bytes(spec: &zinc_plan::KvSpec, kv_type: KvType) -> (u64, u64) {
-    let tokens = u64::from(PAGE_TOKENS) * u64::from(spec.heads) * kv_type.bytes();
-    (tokens * u64::from(spec.key_size), tokens * u64::from(spec.value_size))
+    let page = |size| zinc_kernels::kv::page_bytes(kv_type, spec.heads, size);
+    (page(spec.key_size), page(spec.value_size))
 }
 
 /// Bytes of a rotary table: cosine and sine of each pair at each position.

@@ -1,8 +1,8 @@
 //! What a user can ask of the engine.
 
 use crate::SamplingOptions;
-use serde::Serialize;
 use std::path::PathBuf;
+use zinc_kernels::kv::KvType;
 use zinc_vulkan::{CacheLocation, DeviceWish};
 
 /// Which executor runs the model.
@@ -15,41 +15,6 @@ pub enum BackendWish {
     Vulkan,
     /// The CPU executor.
     Cpu,
-}
-
-/// Element type of the KV cache on a GPU.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum KvType {
-    /// Half precision, the default.
-    #[default]
-    F16,
-    /// Single precision: the reference.
-    F32,
-}
-
-impl KvType {
-    /// Bytes of an element.
-    pub fn bytes(self) -> u64 {
-        match self {
-            KvType::F16 => 2,
-            KvType::F32 => 4,
-        }
-    }
-
-    /// `f16` or `f32`.
-    pub fn name(self) -> &'static str {
-        match self {
-            KvType::F16 => "f16",
-            KvType::F32 => "f32",
-        }
-    }
-}
-
-impl std::fmt::Display for KvType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// How to load a model.
@@ -96,7 +61,7 @@ impl LoadOptions {
             sequences: 1,
             kv_type: KvType::F16,
             budget: None,
-            chunk: 8,
+            chunk: 32,
             fuse: true,
             pretokenizer: None,
             validation: false,

@@ -13,6 +13,8 @@ pub struct Summary {
     pub driver: String,
     /// Why this backend and device: a line a device considered.
     pub reasons: Vec<String>,
+    /// What of the file is left out, and why.
+    pub notes: Vec<String>,
     /// `general.architecture`.
     pub architecture: String,
     /// Arithmetic policy: `exact` is f32 in a fixed order.
@@ -92,7 +94,7 @@ pub struct Stats {
     pub stop: StopReason,
     /// How the prompt was processed.
     pub prefill: PrefillPath,
-    /// `gpu greedy`, `gpu candidates` or `full row`, by the number of tokens chosen so.
+    /// Where tokens were chosen.
     pub choices: Choices,
     /// Dispatches of a decode step; 0 on the CPU.
     pub dispatches_per_token: u32,

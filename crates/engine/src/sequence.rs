@@ -1,10 +1,7 @@
 //! Sequences: tokens, the slot of an executor that holds their state, and the pages of their KV cache.
 
-use crate::Error;
+use crate::{Error, PAGE_TOKENS};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Tokens of a page of the KV cache.
-pub const PAGE_TOKENS: u32 = 16;
 
 /// A text that the model has read so far. Its cache lives in the engine that made it and is freed when this is dropped.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::{Call, Step};
 use crate::Unsupported;
-use zinc_plan::{Cols, Node, Op, Plan};
+use zinc_plan::{Activation, Cols, Node, Op, Plan};
 
 /// The operations that matter, with who reads what.
 pub(super) struct Graph<'a> {
@@ -145,7 +145,9 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 
 /// The products whose outputs `Activate` number `i` joins.
 fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::Activate { kind, gate, up, out } = g.op(i) else { return None };
+    let &Op::Activate { kind: kind @ (Activation::SwiGlu | Activation::GeGlu), gate, up, out } = g.op(i) else {
+        return None;
+    };
     let product = |c: Cols| {
         let p = g.writer(c).filter(|&p| g.sole_reader(p) == Some(i))?;
         match *g.op(p) {

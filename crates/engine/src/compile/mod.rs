@@ -10,10 +10,11 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use crate::{KvType, Unsupported};
+use crate::Unsupported;
 pub use call::Call;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
+pub(crate) use select::attention_shape;
 use zinc_kernels::Policy;
 use zinc_plan::{Op, Plan};
 use zinc_vulkan::Capabilities;
@@ -56,8 +57,6 @@ pub struct Target<'a> {
     pub caps: &'a Capabilities,
     /// Tuning of the kernels for it.
     pub policy: &'a Policy,
-    /// Element type of the KV cache.
-    pub kv_type: KvType,
     /// Fuse operations, and let activations share memory. Off, each operation is a call and each output stays until the end of
     /// the step.
     pub fuse: bool,

@@ -1,0 +1,185 @@
+use super::*;
+use std::collections::BTreeSet;
+use zinc_gguf::Gguf;
+use zinc_model::Model;
+use zinc_plan::{ActId, Cols};
+
+/// A device that nobody owns.
+fn caps() -> Capabilities {
+    let mut caps = Capabilities::default();
+    caps.subgroup.size = 32;
+    caps.limits.shared_memory = 32 << 10;
+    caps
+}
+
+fn with_target<T>(fuse: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
+    let caps = caps();
+    let policy = Policy::of(&caps);
+    f(&Target { caps: &caps, policy: &policy, fuse })
+}
+
+fn plan_of(fixture: &str) -> Plan {
+    let file = &zinc_testkit::fixtures(fixture)[0];
+    Model::from_gguf(&Gguf::open(&file.model).unwrap()).unwrap().plan
+}
+
+fn schedule(plan: &Plan, fuse: bool, rows: u32, head: Head) -> Schedule {
+    with_target(fuse, |t| compile(plan, t, Shape { rows, head })).unwrap()
+}
+
+/// Architectures whose operations all have kernels.
+const DENSE: [&str; 5] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"];
+
+fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
+    s.steps.iter().filter(|s| s.layer == Some(layer)).map(|s| (s.label, s.call.name())).collect()
+}
+
+#[test]
+fn a_qwen3_layer_is_ten_calls_in_eight_epochs() {
+    let plan = plan_of("qwen3");
+    let s = schedule(&plan, true, 1, Head::Last);
+    let want = [
+        ("attn_norm", "rms_norm"),
+        ("q", "linear"),
+        ("k", "linear"),
+        ("v", "linear"),
+        ("kv_write", "attention_input"),
+        ("attention", "attention"),
+        ("o", "linear"),
+        ("ffn_norm", "rms_norm"),
+        ("ffn_act", "gated_linear"),
+        ("ffn_down", "linear"),
+    ];
+    assert_eq!(names(&s, 1), want);
+    let with_residual = |label| {
+        s.steps.iter().any(|s| s.label == label && matches!(s.call, Call::Linear { residual: Some(_), .. }))
+    };
+    assert!(with_residual("o") && with_residual("ffn_down"));
+    // embed, 3 layers, final norm, head.
+    assert_eq!(s.scratch.epochs, 1 + 3 * 8 + 2);
+}
+
+#[test]
+fn biases_join_their_products_and_residuals_join_norms() {
+    let qwen2 = schedule(&plan_of("qwen2"), true, 1, Head::Last);
+    let biased = qwen2.steps.iter().filter(|s| matches!(s.call, Call::Linear { bias: Some(_), .. })).count();
+    assert_eq!(biased, 3 * 3);
+    let gemma3 = schedule(&plan_of("gemma3"), true, 1, Head::Last);
+    let layer: Vec<_> = names(&gemma3, 0).into_iter().map(|n| n.1).collect();
+    assert_eq!(layer.iter().filter(|n| **n == "add_rms_norm").count(), 2, "{layer:?}");
+}
+
+#[test]
+fn every_live_operation_is_done_once() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        for (fuse, rows, head) in [(true, 1, Head::Last), (true, 7, Head::All), (false, 3, Head::Last)] {
+            let s = schedule(&plan, fuse, rows, head);
+            let done: Vec<usize> = s.steps.iter().flat_map(|s| s.ops.iter().copied()).collect();
+            let unique: BTreeSet<usize> = done.iter().copied().collect();
+            assert_eq!(done.len(), unique.len(), "{name}: an operation is done twice");
+            for (i, node) in plan.ops.iter().enumerate() {
+                let alias = matches!(node.op, Op::SelectLogits { .. });
+                assert!(alias || unique.contains(&i), "{name}: `{}` of {:?} is missing", node.label, node.layer);
+            }
+            assert!(fuse || s.steps.len() + 1 == plan.ops.len(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn without_a_head_nothing_is_computed_after_the_last_cache() {
+    let plan = plan_of("qwen3");
+    let s = schedule(&plan, true, 8, Head::None);
+    let last = names(&s, 2);
+    assert_eq!(last.last(), Some(&("kv_write", "attention_input")), "{last:?}");
+    assert!(s.steps.iter().all(|s| s.layer.is_some() || s.label == "embed"));
+}
+
+/// The bytes of the columns' rows.
+fn bytes(s: &Schedule, c: Cols) -> (u64, u64) {
+    let p = s.scratch.places[c.act.index()].unwrap();
+    let start = p.offset + u64::from(c.first) * 4;
+    (start, start + (u64::from(p.rows - 1) * u64::from(p.stride) + u64::from(c.width)) * 4)
+}
+
+/// Runs a schedule on names instead of numbers: each word of memory holds the buffer that was written last. A step must find the
+/// buffers that it names.
+#[test]
+fn shared_memory_is_never_overwritten_before_it_was_read() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        for (rows, head) in [(1, Head::Last), (5, Head::Last), (4, Head::All), (6, Head::None)] {
+            let s = schedule(&plan, true, rows, head);
+            let aliased = |act: ActId| {
+                let of = plan.ops.iter().find_map(|n| match n.op {
+                    Op::SelectLogits { x, out } if out.act == act => Some(x.act),
+                    _ => None,
+                });
+                of.unwrap_or(act)
+            };
+            let mut memory: Vec<Option<ActId>> = vec![None; s.scratch.bytes as usize / 4];
+            let words = |c: Cols| {
+                let (start, end) = bytes(&s, c);
+                start as usize / 4..end as usize / 4
+            };
+            for step in &s.steps {
+                for c in step.call.reads() {
+                    let holds = memory[words(c)].iter().all(|&w| w == Some(aliased(c.act)));
+                    assert!(holds, "{name}, {rows} rows: `{}` reads what is gone", step.full_label());
+                }
+                for c in step.call.writes() {
+                    memory[words(c)].fill(Some(c.act));
+                }
+            }
+        }
+    }
+}
+
+/// Barriers as the recorder derives them from bytes equal those that the operations need: sharing memory costs none.
+#[test]
+fn shared_memory_costs_no_barrier() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        for (rows, head) in [(1, Head::Last), (8, Head::All)] {
+            let s = schedule(&plan, true, rows, head);
+            let mut barriers = 0;
+            let (mut read, mut written): (Vec<(u64, u64)>, Vec<(u64, u64)>) = (vec![], vec![]);
+            let mut caches: Vec<(zinc_plan::KvId, bool)> = vec![];
+            for step in &s.steps {
+                let reads: Vec<_> = step.call.reads().into_iter().map(|c| bytes(&s, c)).collect();
+                let writes: Vec<_> = step.call.writes().into_iter().map(|c| bytes(&s, c)).collect();
+                let meet = |a: &[(u64, u64)], b: &[(u64, u64)]| {
+                    a.iter().any(|x| b.iter().any(|y| x.0 < y.1 && y.0 < x.1))
+                };
+                let cache = step.call.cache();
+                let same = cache.is_some_and(|(id, w)| caches.iter().any(|&(o, ow)| o == id && (w || ow)));
+                if meet(&reads, &written) || meet(&writes, &written) || meet(&writes, &read) || same {
+                    barriers += 1;
+                    read.clear();
+                    written.clear();
+                    caches.clear();
+                }
+                read.extend(reads);
+                written.extend(writes);
+                caches.extend(cache);
+            }
+            assert_eq!(barriers + 1, s.scratch.epochs, "{name}, {rows} rows");
+        }
+    }
+}
+
+#[test]
+fn memory_is_shared() {
+    let plan = plan_of("qwen3");
+    let (shared, own) = (schedule(&plan, true, 4, Head::Last), schedule(&plan, false, 4, Head::Last));
+    assert!(shared.scratch.bytes * 3 < own.scratch.bytes, "{} {}", shared.scratch.bytes, own.scratch.bytes);
+}
+
+#[test]
+fn what_has_no_kernel_is_named() {
+    let plan = plan_of("qwen3moe");
+    let no = with_target(true, |t| compile(&plan, t, Shape { rows: 3, head: Head::Last })).unwrap_err();
+    assert_eq!((no.op.as_str(), no.layer, no.rows), ("route", Some(0), 3));
+    assert!(no.to_string().contains("layer 0"));
+}

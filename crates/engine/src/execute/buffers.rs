@@ -1,0 +1,162 @@
+//! Everything on the device beside the weights: caches, tables, scratch, what steps read and what they give.
+
+use crate::memory::{page_bytes, pages, rope_bytes};
+use crate::{Error, KvType};
+use zinc_kernels::RowInfo;
+use zinc_kernels::sample::top_k::row_words;
+use zinc_plan::{Plan, RopeTable};
+use zinc_vulkan::{Arena, ArenaPlan, Device, MemoryKind, Slice, StagingRing};
+
+/// Host copies of the inputs that may be in flight: one is written while the other is read.
+pub const INPUT_SLOTS: usize = 2;
+/// Tokens of the ring that greedy decoding writes.
+pub const RING: u32 = 8;
+/// Candidates that the GPU gives the sampler.
+pub const CANDIDATES: u32 = 64;
+
+/// Sizes that the buffers depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct Extents {
+    /// Tokens of a sequence.
+    pub context: u32,
+    /// Sequences.
+    pub sequences: u32,
+    /// Rows of a step at most.
+    pub rows: u32,
+    /// Rows of logits of a step at most.
+    pub logit_rows: u32,
+    /// Elements of a row of logits.
+    pub vocab: u32,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
+    /// Bytes of scratch.
+    pub scratch: u64,
+    /// Bytes of the kernels' own scratch: attention's blocks, parts of argmax and top-k.
+    pub work: u64,
+}
+
+impl Extents {
+    /// Pages that a sequence has at most.
+    pub fn max_pages(&self) -> u32 {
+        pages(self.context)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        u64::from(self.max_pages()) * u64::from(self.sequences) * 4
+    }
+
+    fn row_bytes(&self) -> u64 {
+        u64::from(self.rows) * RowInfo::BYTES
+    }
+
+    /// Device bytes of inputs and results.
+    pub fn step_bytes(&self) -> u64 {
+        self.row_bytes() + 4096
+    }
+}
+
+/// The slices.
+pub struct Buffers {
+    /// Keys and values of each cache.
+    pub kv: Vec<(Slice, Slice)>,
+    /// Rotary tables, (cos, sin) by position and pair.
+    pub ropes: Vec<Slice>,
+    /// Activations.
+    pub scratch: Slice,
+    /// The kernels' own scratch.
+    pub work: Slice,
+    /// `RowInfo` of a step's rows, the last row at the end.
+    pub rows: Slice,
+    /// Page numbers by sequence and page.
+    pub pages: Slice,
+    /// Tokens that the GPU chose.
+    pub chosen: Slice,
+    /// Host side: copies of `rows` and `pages` that steps begin with.
+    pub inputs: Vec<(Slice, Slice)>,
+    /// Host side: greedy tokens.
+    pub ring: Slice,
+    /// Host side: greedy steps done.
+    pub steps: Slice,
+    /// Host side: candidates.
+    pub candidates: Slice,
+    /// Host side: rows of logits.
+    pub logits: Slice,
+}
+
+impl Buffers {
+    /// Allocates and fills them: tables are computed, counters are zero, the rest is undefined.
+    pub fn new(device: &Device, plan: &Plan, e: &Extents) -> Result<Buffers, Error> {
+        let max = device.max_buffer();
+        let mut arena = ArenaPlan::new("caches and scratch", max);
+        let page_count = u64::from(e.max_pages()) * u64::from(e.sequences);
+        let mut place = |bytes: u64| arena.add(bytes, 256);
+        let mut kv = Vec::new();
+        for spec in &plan.kv {
+            let (k, v) = page_bytes(spec, e.kv_type);
+            kv.push((place(k * page_count)?, place(v * page_count)?));
+        }
+        let ropes: Vec<_> = plan.ropes.iter().map(|r| place(rope_bytes(r, e.context))).collect::<Result<_, _>>()?;
+        let fixed = [e.scratch, e.work, e.row_bytes(), e.table_bytes(), 4 * u64::from(e.rows)];
+        let fixed: Vec<_> = fixed.into_iter().map(&mut place).collect::<Result<_, _>>()?;
+        let arena = Arena::new(device, MemoryKind::Device, &arena)?;
+
+        let mut host = ArenaPlan::new("inputs", max);
+        let inputs: Vec<_> = (0..INPUT_SLOTS)
+            .map(|_| Ok((host.add(e.row_bytes(), 256)?, host.add(e.table_bytes(), 256)?)))
+            .collect::<Result<_, zinc_vulkan::Error>>()?;
+        let host = Arena::new(device, MemoryKind::Upload, &host)?;
+        let mut back = ArenaPlan::new("results", max);
+        let row = u64::from(e.vocab) * 4;
+        let results = [
+            u64::from(RING) * 4,
+            4,
+            u64::from(row_words(CANDIDATES)) * 4,
+            row * u64::from(e.logit_rows),
+        ];
+        let results: Vec<_> = results.into_iter().map(|b| back.add(b, 256)).collect::<Result<_, _>>()?;
+        let back = Arena::new(device, MemoryKind::Readback, &back)?;
+
+        let kv = kv.into_iter().map(|(k, v)| Ok((arena.slice(k)?, arena.slice(v)?)));
+        let inputs = inputs.into_iter().map(|(r, p)| Ok((host.slice(r)?, host.slice(p)?)));
+        let buffers = Buffers {
+            kv: kv.collect::<Result<_, zinc_vulkan::Error>>()?,
+            ropes: ropes.into_iter().map(|p| arena.slice(p)).collect::<Result<_, _>>()?,
+            scratch: arena.slice(fixed[0])?,
+            work: arena.slice(fixed[1])?,
+            rows: arena.slice(fixed[2])?,
+            pages: arena.slice(fixed[3])?,
+            chosen: arena.slice(fixed[4])?,
+            inputs: inputs.collect::<Result<_, zinc_vulkan::Error>>()?,
+            ring: back.slice(results[0])?,
+            steps: back.slice(results[1])?,
+            candidates: back.slice(results[2])?,
+            logits: back.slice(results[3])?,
+        };
+        buffers.fill(device, plan, e)?;
+        Ok(buffers)
+    }
+
+    fn fill(&self, device: &Device, plan: &Plan, e: &Extents) -> Result<(), Error> {
+        let mut ring = StagingRing::new(device, 16 << 20)?;
+        for (table, slice) in plan.ropes.iter().zip(&self.ropes) {
+            upload_rope(&mut ring, table, slice, e.context)?;
+        }
+        ring.flush()?;
+        self.steps.write(0, &0u32.to_le_bytes())?;
+        self.ring.write(0, &[0xff; 4 * RING as usize])?;
+        Ok(())
+    }
+}
+
+/// Computes the table a few thousand positions at a time.
+fn upload_rope(ring: &mut StagingRing, table: &RopeTable, to: &Slice, context: u32) -> Result<(), Error> {
+    const POSITIONS: u32 = 4096;
+    let row = table.inverse_frequencies.len() as u64 * 8;
+    for first in (0..context).step_by(POSITIONS as usize) {
+        let end = context.min(first + POSITIONS);
+        let values: Vec<[f32; 2]> = (first..end).flat_map(|p| table.cos_sin(p)).map(|(c, s)| [c, s]).collect();
+        let part = to.slice(u64::from(first) * row, u64::from(end - first) * row)?;
+        ring.upload(&part, bytemuck::cast_slice(&values))?;
+    }
+    Ok(())
+}

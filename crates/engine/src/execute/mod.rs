@@ -1,0 +1,216 @@
+//! The executor on Vulkan: weights and caches on the device, schedules recorded once and submitted again.
+//!
+//! A step is a batch of rows of one sequence. Its rows come from the host (prompts, sampled tokens) or from the step before
+//! (greedy decoding). Recordings are kept by batch shape, tail, input slot and a bucket of the number of keys.
+
+mod buffers;
+mod greedy;
+mod record;
+mod step;
+pub(crate) mod weights;
+
+use crate::compile::{Head, Schedule, Shape, Target, compile};
+use crate::memory::{MemoryPlan, Needs, fit, place_weights};
+use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress, Unsupported};
+use buffers::{Buffers, Extents};
+pub(crate) use greedy::Greedy;
+use std::collections::HashMap;
+use std::sync::Arc;
+use step::{Held, Key, Program, Source, Tail};
+use zinc_gguf::Gguf;
+use zinc_kernels::Kernels;
+use zinc_plan::Plan;
+use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
+
+/// Rows of logits that one step gives the host at most; more are asked for in several steps.
+const LOGIT_ROWS: u32 = 16;
+
+/// A model on a Vulkan device.
+pub struct Executor {
+    device: Device,
+    kernels: Kernels,
+    plan: Arc<Plan>,
+    kv_type: KvType,
+    fuse: bool,
+    chunk: u32,
+    fallbacks: Vec<Fallback>,
+    extents: Extents,
+    memory: MemoryPlan,
+    weights: Vec<Slice>,
+    buffers: Buffers,
+    /// What the device's page table holds after the next step from the host.
+    page_table: Vec<u32>,
+    schedules: HashMap<Shape, Arc<Schedule>>,
+    programs: HashMap<Key, Program>,
+    next_input: usize,
+    input_tickets: Vec<Option<Ticket>>,
+    steps: u64,
+    chosen_steps: u64,
+    held: Held,
+    decode_stats: Stats,
+    submissions: u64,
+}
+
+impl Executor {
+    /// Plans memory, allocates it, and brings the weights to the device.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where an operation has no kernel even for one row, [`Error::DoesNotFit`], what the device says.
+    pub fn new(
+        device: Device,
+        gguf: &Gguf,
+        plan: Arc<Plan>,
+        context: u32,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Executor, Error> {
+        let kernels = Kernels::new(&device);
+        let target = Target {
+            caps: kernels.caps(),
+            policy: kernels.policy(),
+            fuse: options.fuse,
+        };
+        let (chunk, fallbacks) = widest(&plan, &target, options.chunk.max(1))?;
+        let logit_rows = chunk.min(LOGIT_ROWS);
+        let widest_scratch = [(chunk, Head::Last), (logit_rows, Head::All)]
+            .map(|(rows, head)| compile(&plan, &target, Shape { rows, head }).map(|s| s.scratch.bytes));
+        let mut scratch = 0;
+        for bytes in widest_scratch {
+            scratch = scratch.max(bytes?);
+        }
+        // The work of a context is asked for once here, so that it cannot fail below.
+        record::work_bytes(&kernels, &plan, chunk, context)?;
+        let extents = |context: u32| Extents {
+            context,
+            sequences: options.sequences,
+            rows: chunk,
+            logit_rows,
+            vocab: plan.vocab(),
+            kv_type: options.kv_type,
+            scratch,
+            work: record::work_bytes(&kernels, &plan, chunk, context).unwrap_or(u64::MAX),
+        };
+        let vector = weights::vectors(&plan);
+        let max_chunk = device.max_buffer();
+        let (arena, _) = place_weights(&plan, |i| vector[i], max_chunk)?;
+        let free = device.available(MemoryKind::Device);
+        let available = options.budget.map_or(free, |b| b.min(free));
+        let memory = fit(context, available, |context| {
+            let e = extents(context);
+            let needs = Needs {
+                plan: &plan,
+                weights: arena.total(),
+                kv_type: options.kv_type,
+                sequences: options.sequences,
+                scratch,
+                steps: e.work + e.step_bytes(),
+                staging: weights::STAGING_BYTES.min(arena.total()),
+            };
+            needs.at(context)
+        })?;
+        let extents = extents(context);
+        let weights = weights::upload(&device, gguf, &plan, max_chunk, progress)?;
+        let buffers = Buffers::new(&device, &plan, &extents)?;
+        Ok(Executor {
+            page_table: vec![0; extents.max_pages() as usize * extents.sequences as usize],
+            input_tickets: vec![None; buffers.inputs.len()],
+            kv_type: options.kv_type,
+            fuse: options.fuse,
+            device,
+            kernels,
+            plan,
+            chunk,
+            fallbacks,
+            extents,
+            memory,
+            weights,
+            buffers,
+            schedules: HashMap::new(),
+            programs: HashMap::new(),
+            next_input: 0,
+            steps: 0,
+            chosen_steps: 0,
+            held: Held::default(),
+            decode_stats: Stats::default(),
+            submissions: 0,
+        })
+    }
+
+    /// Rows of a prefill step at most.
+    pub fn chunk(&self) -> u32 {
+        self.chunk
+    }
+
+    /// Rows of a step whose every row wants logits, at most.
+    pub fn logit_rows(&self) -> u32 {
+        self.extents.logit_rows
+    }
+
+    /// Why steps are not as wide as asked for.
+    pub fn fallbacks(&self) -> &[Fallback] {
+        &self.fallbacks
+    }
+
+    /// Device memory by use.
+    pub fn memory(&self) -> &MemoryPlan {
+        &self.memory
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Pages of the KV cache.
+    pub fn page_count(&self) -> u32 {
+        self.extents.max_pages() * self.extents.sequences
+    }
+
+    /// Submissions so far.
+    pub fn submissions(&self) -> u64 {
+        self.submissions
+    }
+
+    /// Dispatches and barriers of the last step that chose a token.
+    pub fn decode_counts(&self) -> (u32, u32) {
+        (self.decode_stats.dispatches, self.decode_stats.barriers)
+    }
+
+    /// The schedule of a shape, compiled once.
+    fn schedule(&mut self, shape: Shape) -> Result<Arc<Schedule>, Error> {
+        if let Some(found) = self.schedules.get(&shape) {
+            return Ok(found.clone());
+        }
+        let target = Target {
+            caps: self.kernels.caps(),
+            policy: self.kernels.policy(),
+            fuse: self.fuse,
+        };
+        let schedule = Arc::new(compile(&self.plan, &target, shape)?);
+        self.schedules.insert(shape, schedule.clone());
+        Ok(schedule)
+    }
+
+    /// Keys that a recording for `keys` keys is made for: powers of two from 256 on, at most the context.
+    fn key_bucket(&self, keys: u32) -> u32 {
+        keys.next_power_of_two().max(256).min(self.extents.context.max(1))
+    }
+}
+
+/// The widest batch up to `rows` that compiles, and why it is not wider.
+fn widest(plan: &Plan, target: &Target<'_>, rows: u32) -> Result<(u32, Vec<Fallback>), Unsupported> {
+    let try_rows = |rows| compile(plan, target, Shape { rows, head: Head::Last });
+    let Err(first) = try_rows(rows) else { return Ok((rows, Vec::new())) };
+    try_rows(1)?;
+    let (mut works, mut fails) = (1, rows);
+    let mut reason = first;
+    while fails - works > 1 {
+        let middle = works + (fails - works) / 2;
+        match try_rows(middle) {
+            Ok(_) => works = middle,
+            Err(e) => (fails, reason) = (middle, e),
+        }
+    }
+    let Unsupported { op, layer, label, format, reason, .. } = reason;
+    Ok((works, vec![Fallback { rows, op, layer, label, format, reason }]))
+}

@@ -1,0 +1,275 @@
+//! From calls to dispatches: operands become slices of memory.
+
+use super::Executor;
+use super::buffers::CANDIDATES;
+use crate::compile::{Call, Place, Schedule, Step, attention_shape};
+use crate::{Error, Unsupported};
+use zinc_kernels::gemv::{Epilogue, Gate, Weights};
+use zinc_kernels::kv::KvCache;
+use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
+use zinc_kernels::rope::{self, Rotation};
+use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, kv, norm, sample};
+use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
+use zinc_vulkan::{Recorder, Slice};
+
+/// Most bytes that attention may use for its key blocks; beyond, rows are computed in several passes.
+const ATTENTION_BYTES: u64 = 256 << 20;
+
+/// Bytes of the kernels' own scratch for steps of `rows` rows and a context.
+pub fn work_bytes(kernels: &Kernels, plan: &Plan, rows: u32, context: u32) -> Result<u64, Unsupported> {
+    let mut bytes = sample::argmax::scratch_bytes(kernels, plan.vocab(), 1)
+        .max(sample::top_k::scratch_bytes(kernels, plan.vocab(), CANDIDATES, 1));
+    for node in &plan.ops {
+        let Op::Attention { kv, heads, .. } = node.op else { continue };
+        let shape = attention_shape(plan, kv, heads);
+        let row = attention::attention::scratch_bytes(kernels, &shape, context, plan.kv(kv).window);
+        let row = row.map_err(|e| Unsupported {
+            op: e.op.into(),
+            layer: node.layer,
+            label: node.label.into(),
+            format: "-".into(),
+            rows,
+            reason: e.reason,
+        })?;
+        bytes = bytes.max(row.max(ATTENTION_BYTES.min(row * u64::from(rows))));
+    }
+    Ok(bytes)
+}
+
+/// A schedule being recorded.
+pub struct Recording<'a> {
+    executor: &'a Executor,
+    schedule: &'a Schedule,
+    /// Keys that attention looks at, at most.
+    keys: u32,
+    /// `RowInfo` of the step's rows.
+    rows: Slice,
+}
+
+impl<'a> Recording<'a> {
+    pub fn new(executor: &'a Executor, schedule: &'a Schedule, keys: u32) -> Result<Recording<'a>, Error> {
+        let all = &executor.buffers.rows;
+        let bytes = u64::from(schedule.shape.rows) * RowInfo::BYTES;
+        let rows = all.slice(all.len() - bytes, bytes)?;
+        Ok(Recording { executor, schedule, keys, rows })
+    }
+
+    /// Where a buffer lies.
+    fn place(&self, c: Cols) -> Result<Place, Error> {
+        // `assign` places every buffer that a step names.
+        self.schedule.scratch.places[c.act.index()]
+            .ok_or_else(|| Error::Option(format!("buffer {} of the schedule has no place", c.act.0)))
+    }
+
+    fn mat(&self, c: Cols) -> Result<Mat<'a>, Error> {
+        let place = self.place(c)?;
+        let offset = (place.offset / 4) as u32 + c.first;
+        Ok(Mat { slice: &self.executor.buffers.scratch, offset, stride: place.stride, width: c.width })
+    }
+
+    fn vector(&self, w: WeightId) -> &'a Slice {
+        &self.executor.weights[w.index()]
+    }
+
+    fn matrix(&self, w: WeightId) -> Weights<'a> {
+        let weight = self.executor.plan.weight(w);
+        Weights { slice: self.vector(w), format: weight.format, m: weight.m, k: weight.k }
+    }
+
+    fn cache(&self, id: KvId) -> KvCache<'a> {
+        let (e, spec) = (self.executor, self.executor.plan.kv(id));
+        let (k, v) = &e.buffers.kv[id.index()];
+        KvCache {
+            k,
+            v,
+            kind: e.kv_type,
+            kv_heads: spec.heads,
+            key_size: spec.key_size,
+            value_size: spec.value_size,
+            pages: &e.buffers.pages,
+            max_pages: e.extents.max_pages(),
+        }
+    }
+
+    fn rotation(&self, table: RopeId, pairing: Pairing) -> Rotation<'a> {
+        let rotated_pairs = self.executor.plan.rope(table).inverse_frequencies.len() as u32;
+        Rotation { table: &self.executor.buffers.ropes[table.index()], rotated_pairs, pairing }
+    }
+
+    /// The rows of logits; `None` where the schedule has no head.
+    pub fn logits(&self) -> Result<Option<Slice>, Error> {
+        let rows = self.schedule.shape.logit_rows();
+        if rows == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.mat(self.executor.plan.logits)?.bytes(rows)?))
+    }
+
+    /// Records one step of the schedule.
+    pub fn step(&self, rec: &mut Recorder, step: &Step) -> Result<(), Error> {
+        let k = &self.executor.kernels;
+        let label = step.full_label();
+        let label = label.as_str();
+        let rows = match step.call.writes().first() {
+            Some(&out) => self.place(out)?.rows,
+            None => self.schedule.shape.rows,
+        };
+        match step.call {
+            Call::Embed { table, scale, out } => {
+                let (table, out) = (self.matrix(table), self.mat(out)?);
+                embed::embed(k, rec, label, &embed::EmbedArgs { table, rows: &self.rows, count: rows, scale, out })?;
+            }
+            Call::RmsNorm { x, weight, group, eps, out } => {
+                let (x, weight, out) = (self.mat(x)?, weight.map(|w| self.vector(w)), self.mat(out)?);
+                norm::rms_norm::record(k, rec, label, &norm::rms_norm::Args { x, weight, group, eps, out, rows })?;
+            }
+            Call::AddRmsNorm { a, b, sum, weight, eps, out, .. } => {
+                let (a, b, sum, out) = (self.mat(a)?, self.mat(b)?, self.mat(sum)?, self.mat(out)?);
+                let weight = weight.map(|w| self.vector(w));
+                let args = norm::add_rms_norm::Args { a, b, weight, eps, sum, out, rows };
+                norm::add_rms_norm::record(k, rec, label, &args)?;
+            }
+            Call::L2Norm { x, group, eps, scale, out } => {
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                norm::l2_norm::record(k, rec, label, &norm::l2_norm::Args { x, group, eps, scale, out, rows })?;
+            }
+            Call::Linear { x, weight, bias, residual, out } => {
+                let epilogue = Epilogue {
+                    bias: bias.map(|b| self.vector(b)),
+                    residual: residual.map(|r| self.mat(r)).transpose()?,
+                };
+                let (weights, x, out) = (self.matrix(weight), self.mat(x)?, self.mat(out)?);
+                gemv::record(k, rec, label, &gemv::Args { weights, up: None, x, columns: rows, epilogue, out })?;
+            }
+            Call::GatedLinear { x, gate, up, kind, out } => {
+                let kind = match kind {
+                    Activation::SwiGlu => Gate::SwiGlu,
+                    Activation::GeGlu => Gate::GeGlu,
+                    Activation::OaiSwiGlu { .. } => return Err(Error::Option("no fused OAI SwiGLU".into())),
+                };
+                let (weights, up, epilogue) = (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                gemv::record(k, rec, label, &gemv::Args { weights, up, x, columns: rows, epilogue, out })?;
+            }
+            Call::Rope { x, head_size, table, pairing, out } => {
+                let (x, out, rotation) = (self.mat(x)?, self.mat(out)?, self.rotation(table, pairing));
+                let args = rope::rope::Args { x, head_size, rotation, row_info: &self.rows, out, rows };
+                rope::rope::record(k, rec, label, &args)?;
+            }
+            Call::KvWrite { k: keys, v, kv: id } => {
+                let (keys, v, cache) = (self.mat(keys)?, self.mat(v)?, self.cache(id));
+                let args = kv::kv_write::Args { k: keys, v, cache, row_info: &self.rows, rows };
+                kv::kv_write::record(k, rec, label, &args)?;
+            }
+            Call::AttentionInput { q, k: keys, v, norms, table, pairing, kv: id, out, .. } => {
+                let norms = norms.map(|(q, k, eps)| HeadNorms { q: self.vector(q), k: self.vector(k), eps });
+                let args = rope::qk_norm_rope_kv::Args {
+                    q: self.mat(q)?,
+                    k: self.mat(keys)?,
+                    v: self.mat(v)?,
+                    norms,
+                    rotation: self.rotation(table, pairing),
+                    cache: self.cache(id),
+                    row_info: &self.rows,
+                    out: self.mat(out)?,
+                    rows,
+                };
+                rope::qk_norm_rope_kv::record(k, rec, label, &args)?;
+            }
+            Call::Attention { q, kv: id, heads, scale, softcap, sinks, out } => {
+                let args = attention::attention::Args {
+                    q: self.mat(q)?,
+                    cache: self.cache(id),
+                    heads,
+                    scale,
+                    softcap,
+                    window: self.executor.plan.kv(id).window,
+                    sinks: sinks.map(|w| self.vector(w)),
+                    row_info: &self.rows,
+                    max_keys: self.keys,
+                    scratch: &self.executor.buffers.work,
+                    out: self.mat(out)?,
+                    rows,
+                };
+                attention::attention::record(k, rec, label, &args)?;
+            }
+            Call::Add { .. }
+            | Call::AddBias { .. }
+            | Call::Scale { .. }
+            | Call::Softcap { .. }
+            | Call::Activate { .. }
+            | Call::SigmoidGate { .. }
+            | Call::Slice { .. } => self.elementwise(rec, label, &step.call, rows)?,
+        }
+        Ok(())
+    }
+
+    fn elementwise(&self, rec: &mut Recorder, label: &str, call: &Call, rows: u32) -> Result<(), Error> {
+        let k = &self.executor.kernels;
+        match *call {
+            Call::Add { a, b, out } => {
+                let (a, b, out) = (self.mat(a)?, self.mat(b)?, self.mat(out)?);
+                elementwise::add::record(k, rec, label, &elementwise::add::Args { a, b, out, rows })?;
+            }
+            Call::AddBias { x, bias, out } => {
+                let (x, bias, out) = (self.mat(x)?, self.vector(bias), self.mat(out)?);
+                elementwise::add_bias::record(k, rec, label, &elementwise::add_bias::Args { x, bias, out, rows })?;
+            }
+            Call::Scale { x, by, out } => {
+                let by = match by {
+                    Scalar::Const(c) => elementwise::scale::Factor::Const(c),
+                    Scalar::Weight(w) => elementwise::scale::Factor::Weight(self.vector(w)),
+                };
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                elementwise::scale::record(k, rec, label, &elementwise::scale::Args { x, by, out, rows })?;
+            }
+            Call::Softcap { x, cap, out } => {
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                elementwise::softcap::record(k, rec, label, &elementwise::softcap::Args { x, cap, out, rows })?;
+            }
+            Call::Activate { kind, gate, up, out } => {
+                let (gate, up, out) = (self.mat(gate)?, self.mat(up)?, self.mat(out)?);
+                let args = elementwise::activate::Args { kind, gate, up, out, rows };
+                elementwise::activate::record(k, rec, label, &args)?;
+            }
+            Call::SigmoidGate { x, gate, out } => {
+                let (x, gate, out) = (self.mat(x)?, self.mat(gate)?, self.mat(out)?);
+                let args = elementwise::sigmoid_gate::Args { x, gate, out, rows };
+                elementwise::sigmoid_gate::record(k, rec, label, &args)?;
+            }
+            Call::Slice { x, stride, first, len, out } => {
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                let args = elementwise::slice::Args { x, stride, first, len, out, rows };
+                elementwise::slice::record(k, rec, label, &args)?;
+            }
+            _ => return Err(Error::Option(format!("`{}` is not elementwise", call.name()))),
+        }
+        Ok(())
+    }
+
+    /// The argmax of the last row's logits becomes the next step's token.
+    pub fn greedy(&self, rec: &mut Recorder) -> Result<(), Error> {
+        let (k, b) = (&self.executor.kernels, &self.executor.buffers);
+        let args = sample::argmax::Args { logits: self.last_logits()?, scratch: &b.work, out: &b.chosen, rows: 1 };
+        sample::argmax::record(k, rec, "argmax", &args)?;
+        let last = b.rows.slice(b.rows.len() - RowInfo::BYTES, RowInfo::BYTES)?;
+        let args =
+            sample::advance::Args { chosen: &b.chosen, row_info: &last, step: &b.steps, ring: &b.ring, rows: 1 };
+        Ok(sample::advance::record(k, rec, "advance", &args)?)
+    }
+
+    /// The candidates of the last row's logits go to the host.
+    pub fn candidates(&self, rec: &mut Recorder) -> Result<(), Error> {
+        let (k, b) = (&self.executor.kernels, &self.executor.buffers);
+        let logits = self.last_logits()?;
+        let args =
+            sample::top_k::Args { logits, k: CANDIDATES, scratch: &b.work, out: &b.candidates, rows: 1 };
+        Ok(sample::top_k::record(k, rec, "top_k", &args)?)
+    }
+
+    fn last_logits(&self) -> Result<Mat<'a>, Error> {
+        let mut mat = self.mat(self.executor.plan.logits)?;
+        mat.offset += (self.schedule.shape.logit_rows() - 1) * mat.stride;
+        Ok(mat)
+    }
+}

@@ -1,0 +1,151 @@
+//! Loading: the choice of a backend, with reasons.
+
+use crate::engine::{Backend, CpuBackend};
+use crate::execute::Executor;
+use crate::sequence::Pool;
+use crate::{BackendWish, Engine, Error, KvType, LoadOptions, LoadProgress, Summary};
+use std::sync::Arc;
+use std::time::Instant;
+use zinc_cpu::Cpu;
+use zinc_gguf::Gguf;
+use zinc_model::Model;
+use zinc_text::Tokenizer;
+use zinc_vulkan::{Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
+
+/// Rows of a prefill step on the CPU.
+const CPU_CHUNK: usize = 64;
+
+pub(crate) fn open(
+    gguf: Arc<Gguf>,
+    options: &LoadOptions,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Engine, Error> {
+    let (device, reasons) = device(options)?;
+    let engine = match device {
+        Some(device) => on_device(gguf, device, options, reasons, progress)?,
+        None => on_cpu(gguf, options, reasons)?,
+    };
+    Ok(engine)
+}
+
+/// What both backends need of a file.
+struct Opened {
+    started: Instant,
+    model: Model,
+    tokenizer: Result<Tokenizer, String>,
+    /// Of the CPU executor; Vulkan replaces what differs.
+    summary: Summary,
+}
+
+fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Opened, Error> {
+    let started = Instant::now();
+    let model = Model::from_gguf(gguf)?;
+    if options.sequences == 0 || options.chunk == 0 {
+        return Err(Error::Option("sequences and chunk must be at least 1".into()));
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let summary = Summary {
+        backend: "cpu",
+        device: format!("{threads} threads"),
+        driver: String::new(),
+        reasons,
+        notes: model.notes.clone(),
+        architecture: model.spec.architecture.into(),
+        policy: "exact",
+        kv_type: KvType::F32.name(),
+        context: context(&model, options)?,
+        sequences: options.sequences,
+        vocab: model.plan.vocab(),
+        memory: Vec::new(),
+        load_seconds: 0.0,
+    };
+    let tokenizer = Tokenizer::from_metadata(gguf.metadata(), options.pretokenizer.as_deref());
+    Ok(Opened { started, model, tokenizer: tokenizer.map_err(|e| e.to_string()), summary })
+}
+
+fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Result<Engine, Error> {
+    let Opened { started, model, tokenizer, mut summary } = read(&gguf, options, reasons)?;
+    let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
+    let sequences = (0..options.sequences).map(|_| cpu.new_sequence(summary.context)).collect();
+    let chunk = if options.chunk == 1 { 1 } else { CPU_CHUNK };
+    let backend = Backend::Cpu(CpuBackend { cpu, sequences, chunk });
+    summary.load_seconds = started.elapsed().as_secs_f64();
+    Ok(Engine { gguf, model, tokenizer, backend, pool: Pool::new(options.sequences, 0..0), summary })
+}
+
+pub(crate) fn on_device(
+    gguf: Arc<Gguf>,
+    device: Device,
+    options: &LoadOptions,
+    reasons: Vec<String>,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<Engine, Error> {
+    let Opened { started, model, tokenizer, summary } = read(&gguf, options, reasons)?;
+    let caps = device.capabilities().clone();
+    let plan = Arc::new(model.plan.clone());
+    let executor = Executor::new(device, &gguf, plan, summary.context, options, progress)?;
+    if options.validation {
+        check_validation(executor.device())?;
+    }
+    let summary = Summary {
+        backend: "vulkan",
+        device: caps.name,
+        driver: format!("{} {}", caps.driver, caps.driver_version),
+        kv_type: options.kv_type.name(),
+        memory: executor.memory().items.clone(),
+        load_seconds: started.elapsed().as_secs_f64(),
+        ..summary
+    };
+    let pool = Pool::new(options.sequences, 0..executor.page_count());
+    Ok(Engine { gguf, model, tokenizer, backend: Backend::Vulkan(Box::new(executor)), pool, summary })
+}
+
+/// The context to plan for.
+fn context(model: &Model, options: &LoadOptions) -> Result<u32, Error> {
+    let trained = model.spec.context_length.max(1);
+    match options.context {
+        None => Ok(trained.min(LoadOptions::DEFAULT_CONTEXT)),
+        Some(0) => Err(Error::Option("a context of 0 tokens holds nothing".into())),
+        Some(n) if n > trained => Err(Error::Option(format!(
+            "a context of {n} tokens was asked for, the model was trained for {trained}\nhint: use `--ctx {trained}` or less"
+        ))),
+        Some(n) => Ok(n),
+    }
+}
+
+/// The device to use, `None` for the CPU executor, and the reasons.
+fn device(options: &LoadOptions) -> Result<(Option<Device>, Vec<String>), Error> {
+    if options.backend == BackendWish::Cpu {
+        return Ok((None, vec!["the CPU executor was asked for".into()]));
+    }
+    let chosen = Instance::new(&InstanceOptions { validation: options.validation })
+        .and_then(|instance| open_device(&instance, options));
+    // Only `auto` without a named device may do without one.
+    let may_fall_back = options.backend == BackendWish::Auto && options.device == DeviceWish::Auto;
+    match chosen {
+        Ok((device, reasons)) => Ok((Some(device), reasons)),
+        Err(e) if may_fall_back => Ok((None, vec![format!("no GPU, so the CPU executor runs the model: {e}")])),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn open_device(
+    instance: &Instance,
+    options: &LoadOptions,
+) -> Result<(Device, Vec<String>), zinc_vulkan::Error> {
+    let devices = instance.devices();
+    let real = choose(&devices, &options.device, false);
+    // Vulkan was asked for by name, so a software driver is better than nothing.
+    let choice = match options.backend {
+        BackendWish::Vulkan => real.or_else(|_| choose(&devices, &options.device, true))?,
+        BackendWish::Auto | BackendWish::Cpu => real?,
+    };
+    let device_options = DeviceOptions { cache: options.cache.clone(), ..Default::default() };
+    Ok((Device::open(instance, choice.index, &device_options)?, choice.reasons))
+}
+
+/// Fails with what the validation layer said so far.
+fn check_validation(device: &Device) -> Result<(), Error> {
+    let messages = device.instance().validation_messages();
+    if messages.is_empty() { Ok(()) } else { Err(Error::Validation(messages.join("\n"))) }
+}

@@ -9,17 +9,26 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod launch;
 mod mat;
 mod policy;
+mod row;
 mod shader;
 pub mod suite;
 
+pub mod attention;
+pub mod elementwise;
 pub mod embed;
 pub mod gemv;
+pub mod kv;
+pub mod norm;
+pub mod rope;
+pub mod sample;
 
 pub use error::{Error, Unsupported};
 pub use mat::{Mat, fold_groups};
 pub use policy::{DeviceClass, Policy};
+pub use row::RowInfo;
 pub use shader::{Shader, shader, shaders};
 
 use std::collections::HashMap;
@@ -40,7 +49,17 @@ pub struct Kernel {
 
 /// Every kernel; a test holds each against its compiled shaders.
 pub fn kernels() -> Vec<Kernel> {
-    [gemv::KERNELS, embed::KERNELS].concat()
+    [
+        gemv::KERNELS,
+        embed::KERNELS,
+        norm::KERNELS,
+        rope::KERNELS,
+        kv::KERNELS,
+        attention::KERNELS,
+        elementwise::KERNELS,
+        sample::KERNELS,
+    ]
+    .concat()
 }
 
 /// A family's suite.
@@ -48,7 +67,16 @@ pub type Suite = fn(&Kernels) -> Vec<CaseResult>;
 
 /// Every suite by name.
 pub fn suites() -> &'static [(&'static str, Suite)] {
-    &[("gemv", gemv::suite), ("embed", embed::suite)]
+    &[
+        ("gemv", gemv::suite),
+        ("embed", embed::suite),
+        ("norm", norm::suite),
+        ("rope", rope::suite),
+        ("kv", kv::suite),
+        ("attention", attention::suite),
+        ("elementwise", elementwise::suite),
+        ("sample", sample::suite),
+    ]
 }
 
 /// What is needed to record operations on a device: its pipelines and its policy. Clones share them.

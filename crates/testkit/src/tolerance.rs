@@ -16,3 +16,18 @@ pub const NLL: f64 = 5e-4;
 
 /// Argmax and greedy comparisons stop or skip where the margin is below this many times the logits' allowed absolute error.
 pub const MARGIN_TIMES_ERROR: f64 = 4.0;
+
+/// A norm of up to 8,192 columns, relative: an f32 sum of squares (halved by the root), a root of 2 ulp, two products.
+pub const NORM_REL: f32 = 4e-6;
+
+/// A rotated dimension, times the largest magnitude of its pair's operands: two f32 products and a sum.
+pub const ROTATION_REL: f32 = 5e-7;
+
+/// An activation, times |gate·up| (or the cap): Vulkan allows exp 3 + 2·|x| ulp, and tanh is made of it.
+pub const ACTIVATION_REL: f32 = 4e-6;
+
+/// An attention output, times the largest |value|: f32 scores of a few units, where 1e-6 of a score moves a weight by 1e-6.
+pub const ATTENTION_REL: f32 = 1e-5;
+
+/// Log-sum-exp, absolute for a sum relative to its maximum: an f32 sum of up to 300,000 exponentials by parts.
+pub const LOG_SUM_EXP: f32 = 1e-5;

@@ -1,0 +1,54 @@
+// The paged KV cache: [page][kv_head][16 tokens][size], of f16 or f32.
+
+const uint PAGE_TOKENS = 16;
+
+// Number of a token's row of `size` elements.
+uint kv_row(U32In pages, uint sequence, uint max_pages, uint position, uint kv_heads, uint head) {
+    uint page = pages.v[sequence * max_pages + position / PAGE_TOKENS];
+    return (page * kv_heads + head) * PAGE_TOKENS + position % PAGE_TOKENS;
+}
+
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16 { uint16_t v[]; };
+
+#ifdef KV_F16
+#define KV_BYTES 2
+#else
+#define KV_BYTES 4
+#endif
+
+// Address of a row; the cache may be larger than 4 GiB.
+uvec2 kv_address(uvec2 cache, uint row, uint size) {
+    return address_at(cache, row, size * KV_BYTES);
+}
+
+// f32 to f16, ties to even. A driver's own conversion may truncate.
+uint half_bits(float value) {
+    uint bits = floatBitsToUint(value);
+    uint sign = (bits >> 16) & 0x8000u;
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u) return sign | 0x7e00u;
+    if (bits >= 0x47800000u) return sign | 0x7c00u;
+    // Below 2^-14: an integer number of 2^-24.
+    if (bits < 0x38800000u) return sign | uint(roundEven(uintBitsToFloat(bits) * 16777216.0));
+    return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13);
+}
+
+void kv_store(uvec2 row, uint dim, float value) {
+#ifdef KV_F16
+    U16(row).v[dim] = uint16_t(half_bits(value));
+#else
+    F32(row).v[dim] = value;
+#endif
+}
+
+// Elements 8·chunk .. 8·chunk + 8 of a row.
+void kv_load8(uvec2 row, uint chunk, out vec4 low, out vec4 high) {
+#ifdef KV_F16
+    uvec4 bits = UVec4In(row).v[chunk];
+    low = vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+    high = vec4(unpackHalf2x16(bits.z), unpackHalf2x16(bits.w));
+#else
+    low = Vec4In(row).v[2 * chunk];
+    high = Vec4In(row).v[2 * chunk + 1];
+#endif
+}

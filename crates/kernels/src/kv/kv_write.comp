@@ -1,0 +1,36 @@
+#version 460
+// Stores key and value heads at their row's position. An invocation stores a key or a value element.
+// variants: KV=f16|f32
+#include "types.glsl"
+#include "grid.glsl"
+#include "kv.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    F32In k;
+    F32In v;
+    RowsIn rows;
+    U32In pages;
+    uvec2 k_cache;
+    uvec2 v_cache;
+    uint n_rows;
+    uint kv_heads;
+    uint key_size;
+    uint value_size;
+    uint k_stride;
+    uint v_stride;
+    uint max_pages;
+} p;
+
+void main() {
+    uint width = p.kv_heads * (p.key_size + p.value_size);
+    uint id = invocation_number();
+    uint row = id / width, column = id % width;
+    if (row >= p.n_rows) return;
+    bool is_key = column < p.kv_heads * p.key_size;
+    if (!is_key) column -= p.kv_heads * p.key_size;
+    uint size = is_key ? p.key_size : p.value_size;
+    float value = is_key ? p.k.v[row * p.k_stride + column] : p.v.v[row * p.v_stride + column];
+    RowInfo info = p.rows.v[row];
+    uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, p.kv_heads, column / size);
+    kv_store(kv_address(is_key ? p.k_cache : p.v_cache, cache_row, size), column % size, value);
+}

@@ -1,0 +1,53 @@
+//! One dispatch of a kernel.
+
+use crate::{Error, Kernel, Kernels, Unsupported, fold_groups};
+use zinc_vulkan::{Binding, Dispatch, Recorder, Slice};
+
+/// A kernel's variant and what it runs on.
+pub(crate) struct Launch<'a> {
+    pub kernel: &'a Kernel,
+    /// A value for each dimension of the shader's header.
+    pub variant: &'a [(&'a str, &'a str)],
+    /// Specialisation constants: (id, value).
+    pub specialization: &'a [(u32, u32)],
+    pub bindings: &'a [Binding<'a>],
+    pub params: &'a [u8],
+    pub groups: [u32; 3],
+    pub label: &'a str,
+}
+
+impl Kernels {
+    /// Makes the pipeline, where it is new, and records the dispatch.
+    pub(crate) fn launch(&self, rec: &mut Recorder, launch: &Launch<'_>) -> Result<(), Error> {
+        let pipeline = self.pipeline(launch.kernel, launch.variant, launch.specialization)?;
+        rec.dispatch(&Dispatch {
+            pipeline: &pipeline,
+            bindings: launch.bindings,
+            params: launch.params,
+            groups: launch.groups,
+            label: launch.label,
+        })?;
+        Ok(())
+    }
+}
+
+/// Workgroups for `items` items at `each` a workgroup, folded over x and y.
+pub(crate) fn groups_over(op: &'static str, items: u64, each: u32) -> Result<[u32; 3], Unsupported> {
+    match u32::try_from(items) {
+        Ok(items) => {
+            let [x, y] = fold_groups(items.div_ceil(each));
+            Ok([x, y, 1])
+        }
+        Err(_) => refuse(op, format!("{items} elements in one dispatch, 2^32 - 1 at most")),
+    }
+}
+
+/// The answer where a kernel cannot do what is asked.
+pub(crate) fn refuse<T>(op: &'static str, reason: impl Into<String>) -> Result<T, Unsupported> {
+    Err(Unsupported { op, format: None, reason: reason.into() })
+}
+
+/// Whether a vector of weights may be read by `vec4`.
+pub(crate) fn is_vec4(slice: &Slice) -> bool {
+    slice.address().is_multiple_of(16)
+}

@@ -1,0 +1,15 @@
+//! Norms over groups of columns.
+
+pub mod add_rms_norm;
+pub mod l2_norm;
+mod norm_dispatch;
+pub mod reference;
+pub mod rms_norm;
+mod suite;
+mod team;
+
+use crate::Kernel;
+pub use suite::suite;
+
+/// The kernels of this family.
+pub const KERNELS: &[Kernel] = &[norm_dispatch::KERNEL, add_rms_norm::KERNEL];

@@ -1,0 +1,90 @@
+#version 460
+// One subgroup a head: query heads are normed, turned and written; key heads are normed, turned and stored in the cache;
+// value heads are stored.
+// variants: KV=f16|f32
+#include "types.glsl"
+#include "chunk.glsl"
+#include "rope.glsl"
+#include "kv.glsl"
+
+layout(local_size_x_id = 0) in;
+
+layout(push_constant, scalar) uniform Push {
+    F32In q;
+    F32In k;
+    F32In v;
+    F32In q_weight;
+    F32In k_weight;
+    RopeTable table;
+    RowsIn rows;
+    U32In pages;
+    uvec2 k_cache;
+    uvec2 v_cache;
+    F32 out_;
+    uint n_rows;
+    uint q_stride;
+    uint k_stride;
+    uint v_stride;
+    uint out_stride;
+    uint heads;     // low half: query heads, high half: KV heads
+    uint sizes;     // low half: size of a query or key head, high half: of a value head
+    uint rotation;  // low half: rotated pairs, bit 16: pairing, bit 17: norms
+    uint max_pages;
+    float eps;
+} p;
+
+void main() {
+    uint lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize;
+    uint q_heads = p.heads & 0xffffu, kv_heads = p.heads >> 16;
+    uint size = p.sizes & 0xffffu, value_size = p.sizes >> 16;
+    uint rotated_pairs = p.rotation & 0xffffu, pairing = (p.rotation >> 16) & 1;
+    bool norm = (p.rotation & 0x20000u) != 0;
+
+    uint units = q_heads + 2 * kv_heads;
+    uint team = folded_group() * gl_NumSubgroups + gl_SubgroupID;
+    uint row = team / units, unit = team % units;
+    if (row >= p.n_rows) return;
+    RowInfo info = p.rows.v[row];
+
+    if (unit >= q_heads + kv_heads) {
+        uint head = unit - q_heads - kv_heads;
+        uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
+        uvec2 to = kv_address(p.v_cache, cache_row, value_size);
+        uint from = row * p.v_stride + head * value_size;
+        for (uint i = lane; i < value_size; i += lanes) kv_store(to, i, p.v.v[from + i]);
+        return;
+    }
+
+    bool is_q = unit < q_heads;
+    uint head = is_q ? unit : unit - q_heads;
+    F32In x = is_q ? p.q : p.k;
+    F32In weight = is_q ? p.q_weight : p.k_weight;
+    uint from = row * (is_q ? p.q_stride : p.k_stride) + head * size;
+    float factor = 1.0;
+    if (norm) {
+        float squares = 0.0;
+        for (uint c = lane; c < (size + 3) / 4; c += lanes) {
+            squares = square_sum(load4(x, from + 4 * c, size - 4 * c), squares);
+        }
+        factor = 1.0 / sqrt(subgroupAdd(squares) / float(size) + p.eps);
+    }
+    uvec2 to = uvec2(0);
+    if (!is_q) {
+        uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
+        to = kv_address(p.k_cache, cache_row, size);
+    }
+    uint o = row * p.out_stride + head * size;
+    for (uint slot = lane; slot < size / 2; slot += lanes) {
+        uvec2 dims = rope_dims(slot, rotated_pairs, pairing);
+        vec2 v = vec2(x.v[from + dims.x], x.v[from + dims.y]);
+        if (norm) v = v * factor * vec2(weight.v[dims.x], weight.v[dims.y]);
+        v = rope_turn(v, p.table, info.position, slot, rotated_pairs);
+        if (is_q) {
+            p.out_.v[o + dims.x] = v.x;
+            p.out_.v[o + dims.y] = v.y;
+        } else {
+            kv_store(to, dims.x, v.x);
+            kv_store(to, dims.y, v.y);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Tuning constants by class of device: data alone. Nothing else in the workspace knows device classes.
 
+use crate::attention::AttentionPolicy;
 use zinc_vulkan::Capabilities;
 
 /// Devices that want the same constants.
@@ -9,7 +10,7 @@ pub enum DeviceClass {
     Nvidia,
     /// AMD cards: subgroups of 64 or 32.
     Amd,
-    /// Software drivers: a workgroup runs on one core, so small ones.
+    /// Software drivers: one core a workgroup.
     Software,
     /// Everything else.
     Other,
@@ -34,11 +35,59 @@ pub struct Policy {
     pub class: DeviceClass,
     /// Lanes of a subgroup, required of every pipeline.
     pub subgroup_size: u32,
+    /// Matrix-vector products.
+    pub gemv: GemvPolicy,
+    /// Attention.
+    pub attention: AttentionPolicy,
+}
+
+/// Tuning of matrix-vector products.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GemvPolicy {
+    /// Weight rows of a subgroup, both matrices' where there is a gate, by columns 1 to 8. Does not change results.
+    pub rows: [u32; 8],
+    /// Subgroups that the device keeps busy: K is split until rows · split reaches it. The split changes the order of sums, so
+    /// it depends on the shape alone, never on the columns.
+    pub busy_subgroups: u32,
+    /// Largest split.
+    pub max_split: u32,
+    /// Subgroups of a workgroup.
+    pub subgroups: u32,
+    /// Load a lane's next chunk before its present one is used.
+    pub ahead: bool,
 }
 
 impl Policy {
     /// The policy of a device's class.
     pub fn of(caps: &Capabilities) -> Policy {
-        Policy { class: DeviceClass::of(caps), subgroup_size: caps.subgroup.size }
+        let class = DeviceClass::of(caps);
+        Policy {
+            class,
+            subgroup_size: caps.subgroup.size,
+            gemv: gemv(class),
+            attention: AttentionPolicy::of(class),
+        }
+    }
+}
+
+fn gemv(class: DeviceClass) -> GemvPolicy {
+    match class {
+        DeviceClass::Nvidia => GemvPolicy {
+            rows: [4, 4, 2, 2, 2, 2, 2, 2],
+            busy_subgroups: 16_384,
+            max_split: 8,
+            subgroups: 4,
+            ahead: false,
+        },
+        DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
+            rows: [2; 8],
+            busy_subgroups: 4_096,
+            max_split: 4,
+            subgroups: 4,
+            ahead: false,
+        },
+        DeviceClass::Software => {
+            GemvPolicy { rows: [1; 8], busy_subgroups: 1, max_split: 1, subgroups: 1, ahead: false }
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Loads tokenizers for the tests.
+#![allow(dead_code, reason = "every test file uses some of it")]
 
 use serde_json::Value;
 use std::path::Path;
@@ -88,4 +89,43 @@ fn pretokenizer(json: &Value) -> &'static str {
         p if p.contains(r"\p{N}{1,3}") => "llama-bpe",
         _ => "qwen2",
     }
+}
+
+/// A byte-level tokenizer with a token for every byte and these control tokens, the first two of which are BOS and EOS.
+pub fn bytes_and(control: &[&str]) -> Tokenizer {
+    let mut spare = (0x100..).filter_map(char::from_u32);
+    let byte = |b: u8| match b {
+        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => char::from(b),
+        _ => spare.next().unwrap(),
+    };
+    let mut tokens: Vec<String> = (0..=255).map(byte).map(String::from).collect();
+    tokens.extend(control.iter().map(|&t| t.to_owned()));
+    let types: Vec<i32> = (0..tokens.len()).map(|id| if id < 256 { 1 } else { 3 }).collect();
+    let mut writer = Writer::new();
+    writer.metadata("tokenizer.ggml.model", "gpt2").metadata("tokenizer.ggml.pre", "gpt-2");
+    writer.metadata("tokenizer.ggml.merges", Strings::default());
+    writer.metadata("tokenizer.ggml.bos_token_id", 256u32).metadata("tokenizer.ggml.eos_token_id", 257u32);
+    writer.metadata("tokenizer.ggml.tokens", tokens.into_iter().collect::<Strings>());
+    writer.metadata("tokenizer.ggml.token_type", types);
+    let file = writer.to_bytes(|_| unreachable!("no tensors")).unwrap();
+    Tokenizer::from_metadata(Gguf::from_bytes(file, "tiny").unwrap().metadata(), None).unwrap()
+}
+
+/// A sentencepiece tokenizer that puts a space in front of texts: bytes, some pieces, two control tokens, an added one.
+pub fn pieces_with_space_prefix() -> Tokenizer {
+    let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>", "<tool>"].map(String::from).to_vec();
+    let mut types = vec![2, 3, 3, 4];
+    tokens.extend((0..=255).map(|b: u8| format!("<0x{b:02X}>")));
+    types.resize(tokens.len(), 6);
+    let pieces = ["▁", "a", "b", "h", "i", "▁h", "▁hi", "▁a", "ab", "▁ab", "é", "▁▁"];
+    tokens.extend(pieces.map(String::from));
+    types.resize(tokens.len(), 1);
+    let scores: Vec<f32> = (0..tokens.len()).map(|id| id as f32 - 1000.0).collect();
+    let mut writer = Writer::new();
+    writer.metadata("tokenizer.ggml.model", "llama").metadata("tokenizer.ggml.scores", scores);
+    writer.metadata("tokenizer.ggml.tokens", tokens.into_iter().collect::<Strings>());
+    writer.metadata("tokenizer.ggml.token_type", types).metadata("tokenizer.ggml.unknown_token_id", 0u32);
+    writer.metadata("tokenizer.ggml.bos_token_id", 1u32).metadata("tokenizer.ggml.eos_token_id", 2u32);
+    let file = writer.to_bytes(|_| unreachable!("no tensors")).unwrap();
+    Tokenizer::from_metadata(Gguf::from_bytes(file, "tiny").unwrap().metadata(), None).unwrap()
 }

@@ -1,0 +1,127 @@
+//! Measuring a product on weights that no cache holds.
+
+use super::{Args, Epilogue, Tile, Weights, record_tiled, select};
+use crate::{Error, Kernels, Mat};
+use std::time::Instant;
+use zinc_quant::FormatRef;
+use zinc_vulkan::{Commands, MemoryKind, RecorderOptions};
+
+/// What to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct BenchShape {
+    /// Format of the weights.
+    pub format: FormatRef,
+    /// Rows.
+    pub m: u32,
+    /// Elements of a row.
+    pub k: u32,
+    /// Columns, 1 to 8.
+    pub columns: u32,
+    /// How to cut the work; the policy's way where `None`.
+    pub tile: Option<Tile>,
+    /// Distinct matrices are multiplied in turn until they have this many bytes: more than any cache.
+    pub rotate_bytes: u64,
+    /// Rounds over all matrices.
+    pub repeats: u32,
+}
+
+/// Times of a product.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BenchTiming {
+    /// The tile.
+    pub tile: Tile,
+    /// Bytes of a matrix.
+    pub bytes: u64,
+    /// Median time of a product that waits for the one before it and its barrier, in microseconds.
+    pub alone_us: f64,
+    /// The shortest of these.
+    pub shortest_us: f64,
+    /// Mean time of products without barriers between them.
+    pub streamed_us: f64,
+}
+
+impl BenchTiming {
+    /// Bytes of weights over the median time, in GB/s.
+    pub fn alone_gb_per_s(&self) -> f64 {
+        self.bytes as f64 / self.alone_us / 1e3
+    }
+
+    /// Bytes of weights over the mean time without barriers, in GB/s.
+    pub fn streamed_gb_per_s(&self) -> f64 {
+        self.bytes as f64 / self.streamed_us / 1e3
+    }
+}
+
+/// Times a product on rotating buffers.
+///
+/// # Errors
+/// [`crate::Unsupported`] for a shape without kernel, else what the device says.
+pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error> {
+    let &BenchShape { format, m, k, columns, .. } = shape;
+    let device = kernels.device();
+    let tile = match shape.tile {
+        Some(tile) => tile,
+        None => select(kernels.policy(), format, m, k, columns, false)?,
+    };
+    let bytes = u64::from(m) * format.device_row_bytes(k as usize) as u64;
+    let count = shape.rotate_bytes.min(device.max_buffer()).div_ceil(bytes).max(1);
+    let buffers = (0..count)
+        .map(|_| Ok(device.alloc(MemoryKind::Device, bytes, "bench weights")?.all()))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let x = device.alloc(MemoryKind::Device, 4 * u64::from(k) * u64::from(columns), "bench x")?.all();
+    let out_bytes = 4 * u64::from(m) * u64::from(columns);
+    let out = device.alloc(MemoryKind::Device, out_bytes * count, "bench out")?.all();
+
+    // A pattern that is a small finite number in every format.
+    let mut fill = device.recorder(&RecorderOptions { label: "bench fill".into(), ..Default::default() })?;
+    for slice in buffers.iter().chain([&x]) {
+        fill.fill(slice, 0x2a2a_2a2a)?;
+    }
+    device.submit(&[&fill.finish()?])?.wait()?;
+
+    // Products into one place wait for each other, into several they do not.
+    let commands = |apart: bool| -> Result<Commands, Error> {
+        let options = RecorderOptions { label: "bench gemv".into(), timestamps: true, ..Default::default() };
+        let mut rec = device.recorder(&options)?;
+        for (i, slice) in buffers.iter().enumerate() {
+            let place = out.slice(if apart { i as u64 * out_bytes } else { 0 }, out_bytes)?;
+            let args = Args {
+                weights: Weights { slice, format, m, k },
+                up: None,
+                x: Mat::dense(&x, k),
+                columns,
+                epilogue: Epilogue::default(),
+                out: Mat::dense(&place, m),
+            };
+            record_tiled(kernels, &mut rec, "gemv", &args, tile)?;
+        }
+        Ok(rec.finish()?)
+    };
+    let mut alone = times(kernels, &commands(false)?, shape.repeats, count)?;
+    alone.sort_by(f64::total_cmp);
+    let streamed = times(kernels, &commands(true)?, shape.repeats, count)?;
+    Ok(BenchTiming {
+        tile,
+        bytes,
+        alone_us: alone[alone.len() / 2],
+        shortest_us: alone[0],
+        streamed_us: streamed.iter().sum::<f64>() / streamed.len() as f64,
+    })
+}
+
+/// Microseconds of each product in each round but the first, which warms up. By the wall clock where the device has no timestamps.
+fn times(kernels: &Kernels, commands: &Commands, repeats: u32, count: u64) -> Result<Vec<f64>, Error> {
+    let mut all = Vec::new();
+    for round in 0..=repeats.max(1) {
+        let start = Instant::now();
+        kernels.device().submit(&[commands])?.wait()?;
+        let wall = start.elapsed().as_secs_f64() * 1e6;
+        let timings = commands.timings()?;
+        match round {
+            0 => {}
+            _ if timings.is_empty() => all.push(wall / count as f64),
+            _ => all.extend(timings.iter().map(|t| t.nanoseconds / 1e3)),
+        }
+    }
+    Ok(all)
+}

@@ -28,8 +28,11 @@ uint half_bits(float value) {
     bits &= 0x7fffffffu;
     if (bits > 0x7f800000u) return sign | 0x7e00u;
     if (bits >= 0x47800000u) return sign | 0x7c00u;
-    // Below 2^-14: an integer number of 2^-24.
-    if (bits < 0x38800000u) return sign | uint(roundEven(uintBitsToFloat(bits) * 16777216.0));
+    if (bits < 0x38800000u) { // below 2^-14: a number of 2^-24, in integers (a driver's roundEven rounds 0.5 to 1)
+        uint mantissa = (bits & 0x7fffffu) | 0x800000u, shift = 126 - (bits >> 23);
+        if (shift > 24) return sign;
+        return sign | ((mantissa + (1u << (shift - 1)) - 1 + ((mantissa >> shift) & 1u)) >> shift);
+    }
     return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13);
 }
 

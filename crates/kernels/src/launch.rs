@@ -1,7 +1,7 @@
 //! One dispatch of a kernel.
 
 use crate::{Error, Kernel, Kernels, Unsupported, fold_groups};
-use zinc_vulkan::{Binding, Dispatch, Recorder, Slice};
+use zinc_vulkan::{Binding, Capabilities, Dispatch, Recorder, Slice};
 
 /// A kernel's variant and what it runs on.
 pub(crate) struct Launch<'a> {
@@ -29,6 +29,20 @@ impl Kernels {
         })?;
         Ok(())
     }
+}
+
+impl Kernels {
+    /// The invocations of a workgroup that is to have `wish`: whole subgroups, no more than the device allows.
+    pub(crate) fn threads(&self, wish: u32) -> u32 {
+        threads(self.caps(), self.subgroup_size(), wish)
+    }
+}
+
+/// As [`Kernels::threads`], for a policy's choice.
+pub(crate) fn threads(caps: &Capabilities, subgroup_size: u32, wish: u32) -> u32 {
+    let subgroups = caps.subgroup.max_workgroup_subgroups.saturating_mul(subgroup_size);
+    let most = caps.limits.workgroup_invocations.min(subgroups).max(subgroup_size);
+    wish.next_multiple_of(subgroup_size).min(most / subgroup_size * subgroup_size)
 }
 
 /// Workgroups for `items` items at `each` a workgroup, folded over x and y.

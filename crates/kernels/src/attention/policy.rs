@@ -1,6 +1,6 @@
 //! How attention is cut into workgroups, by class of device.
 
-use crate::launch::refuse;
+use crate::launch::{refuse, threads};
 use crate::{DeviceClass, Unsupported};
 use zinc_vulkan::Capabilities;
 
@@ -81,15 +81,18 @@ pub fn select(
     if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) {
         return refuse("attention", format!("{heads} query heads on {kv_heads} KV heads"));
     }
-    let threads = policy.threads.max(value_size / 8).next_multiple_of(subgroup_size);
+    let workgroup = threads(caps, subgroup_size, policy.threads.max(value_size / 8));
     // A power of two, no more than the head has 16-byte loads.
     let chunks = key_size / 8;
     let key_lanes = policy.key_lanes.min(subgroup_size).min(1 << chunks.ilog2());
-    let key_block = policy.key_block.next_multiple_of(threads / key_lanes);
-    let combine_threads = policy.combine_threads.max(value_size / 4).next_multiple_of(subgroup_size);
+    let key_block = policy.key_block.next_multiple_of(workgroup / key_lanes);
+    let combine_threads = threads(caps, subgroup_size, policy.combine_threads.max(value_size / 4));
+    if workgroup < value_size / 8 || combine_threads < value_size / 4 {
+        return refuse("attention", format!("heads of {value_size} need larger workgroups than there are"));
+    }
     let group = heads / kv_heads;
     let fits = |&n: &u32| {
-        shared_bytes(threads, n, key_size, value_size, key_block) <= u64::from(caps.limits.shared_memory)
+        shared_bytes(workgroup, n, key_size, value_size, key_block) <= u64::from(caps.limits.shared_memory)
     };
     let Some(heads) = (1..=group.min(policy.heads)).rev().find(fits) else {
         return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
@@ -97,7 +100,7 @@ pub fn select(
     // Equal shares: 7 query heads at most 4 at a time are 4 and 3.
     let splits = group.div_ceil(heads);
     let heads = group.div_ceil(splits);
-    Ok(Variant { threads, heads, splits, key_lanes, key_block, combine_threads })
+    Ok(Variant { threads: workgroup, heads, splits, key_lanes, key_block, combine_threads })
 }
 
 /// Shared memory of `attention.comp`.
@@ -110,10 +113,14 @@ fn shared_bytes(threads: u32, heads: u32, key_size: u32, value_size: u32, key_bl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zinc_vulkan::Limits;
+    use zinc_vulkan::{Limits, Subgroup};
 
     fn caps(shared_memory: u32) -> Capabilities {
-        Capabilities { limits: Limits { shared_memory, ..Default::default() }, ..Default::default() }
+        Capabilities {
+            limits: Limits { shared_memory, workgroup_invocations: 1024, ..Default::default() },
+            subgroup: Subgroup { max_workgroup_subgroups: 32, ..Default::default() },
+            ..Default::default()
+        }
     }
 
     #[test]
@@ -127,7 +134,7 @@ mod tests {
                     (32, 4, 512, 512),
                     (9, 3, 64, 64),
                     (1, 1, 192, 128),
-                    (2, 2, 8, 1024),
+                    (2, 2, 8, 512),
                 ] {
                     let shape = Shape { heads, kv_heads, key_size, value_size };
                     let policy = AttentionPolicy::of(class);

@@ -101,7 +101,7 @@ impl Elementwise<'_> {
             alpha: n.alpha,
             limit: n.limit,
         };
-        let threads = k.subgroup_size().max(128);
+        let threads = k.threads(128);
         let chunks = u64::from(rows) * u64::from(out.width.div_ceil(4));
         k.launch(
             rec,

@@ -58,7 +58,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         max_pages: cache.max_pages,
     };
     let row_info = args.row_info.slice(0, u64::from(rows) * RowInfo::BYTES)?;
-    let threads = k.policy().subgroup_size.max(128);
+    let threads = k.threads(128);
     k.launch(
         rec,
         &Launch {

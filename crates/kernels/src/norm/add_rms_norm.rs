@@ -53,7 +53,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         let reason = format!("{} and {} columns to {} and {}", a.width, b.width, sum.width, out.width);
         return Ok(refuse("add_rms_norm", reason)?);
     }
-    let team = Team::of(k.policy(), a.width);
+    let team = Team::of(k, a.width);
     let aligned = [a, b, sum, out].iter().all(|m| m.is_vec4(rows)) && weight.is_none_or(is_vec4);
     let params = Params {
         width: a.width,

@@ -45,7 +45,7 @@ impl Norm<'_> {
         }
         let groups = x.width / self.group;
         let teams = u64::from(rows) * u64::from(groups);
-        let team = Team::of(k.policy(), self.group);
+        let team = Team::of(k, self.group);
         let aligned = x.is_vec4(rows)
             && out.is_vec4(rows)
             && (groups == 1 || self.group.is_multiple_of(4))

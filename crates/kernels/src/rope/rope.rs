@@ -58,7 +58,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         x_stride: x.stride,
         out_stride: out.stride,
     };
-    let threads = k.policy().subgroup_size.max(128);
+    let threads = k.threads(128);
     k.launch(
         rec,
         &Launch {

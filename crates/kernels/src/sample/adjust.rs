@@ -77,7 +77,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         capacity: capacity.min(u64::from(u32::MAX)) as u32,
     };
     let penalties = penalties.slice(0, u64::from(rows) * size_of::<Penalties>() as u64)?;
-    let threads = k.subgroup_size().max(64);
+    let threads = k.threads(64);
     k.launch(
         rec,
         &Launch {

@@ -47,7 +47,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         &Launch {
             kernel: &KERNEL,
             variant: &[],
-            specialization: &[(0, k.subgroup_size().max(64))],
+            specialization: &[(0, k.threads(64))],
             bindings: &[
                 Binding::read(&chosen.slice(0, u64::from(rows) * 4)?),
                 Binding::read_write(&row_info.slice(0, u64::from(rows) * RowInfo::BYTES)?),

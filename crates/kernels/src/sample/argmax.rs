@@ -54,7 +54,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     }
     let (part, threads) = part(k);
     let parts = logits.width.div_ceil(part);
-    let threads = threads.max(k.subgroup_size());
+    let threads = k.threads(threads);
     let params = Params { width: logits.width, stride: logits.stride, part, parts };
     let logits = logits.bytes(rows)?;
     let scratch = scratch.slice(0, u64::from(parts) * u64::from(rows) * 8)?;

@@ -120,7 +120,7 @@ pub fn record(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_
             &Launch {
                 kernel: &KERNEL,
                 variant: &[("SOURCE", if stage == 0 { "row" } else { "lists" })],
-                specialization: &[(0, threads.max(kernels.subgroup_size())), (1, part)],
+                specialization: &[(0, kernels.threads(threads)), (1, part)],
                 bindings: &[
                     Binding::read(&rows_bytes),
                     Binding::read(from),

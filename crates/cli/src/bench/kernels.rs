@@ -1,0 +1,136 @@
+//! `zinc bench kernels`: the read bandwidth of matrix-vector products, on weights that no cache holds.
+
+use super::FormatArgs;
+use super::report::{program, program_text, quoted};
+use crate::args::{DeviceArg, byte_size};
+use crate::device;
+use crate::error::{Outcome, error};
+use crate::output::{self, Align, Table};
+use serde_json::{Value, json};
+use std::io::Write;
+use zinc_kernels::Kernels;
+use zinc_kernels::gemv::{BenchShape, BenchTiming, bench};
+use zinc_quant::{FormatRef, by_name, formats};
+
+/// Measures matrix-vector products for each format: bytes of weights read a second.
+///
+/// `alone`: a product waits for the one before it, as in decoding. `streamed`: products overlap.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    device: DeviceArg,
+    /// Formats, separated by commas [default: all].
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
+    format: Vec<FormatRef>,
+    /// Rows of the matrix.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    rows: u32,
+    /// Elements of a row, a multiple of 256.
+    #[arg(long, value_name = "N", default_value_t = 12288, value_parser = row_length)]
+    inner: u32,
+    /// Columns, 1 to 8.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    columns: u32,
+    /// Bytes of matrices to go through in turn: more than the device's cache.
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = byte_size)]
+    rotate: u64,
+    /// Rounds over all matrices that count.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+fn format(name: &str) -> Result<FormatRef, String> {
+    by_name(name).ok_or_else(|| {
+        let known: Vec<&str> = formats().iter().map(|f| f.name).collect();
+        format!("there are {}", known.join(", "))
+    })
+}
+
+fn row_length(text: &str) -> Result<u32, String> {
+    let n: u32 = text.parse().map_err(|_| "not a number".to_string())?;
+    if n > 0 && n.is_multiple_of(256) { Ok(n) } else { Err("not a multiple of 256".into()) }
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (device, _) = device::open(&args.device.wish(), false, false)?;
+    let kernels = Kernels::new(&device);
+    let list = if args.format.is_empty() { formats() } else { &args.format };
+    let mut results = Vec::new();
+    for &format in list {
+        let shape = BenchShape {
+            format,
+            m: args.rows,
+            k: args.inner,
+            columns: args.columns,
+            tile: None,
+            rotate_bytes: args.rotate,
+            repeats: args.repeats,
+        };
+        let timing = bench(&kernels, &shape)
+            .map_err(|e| error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats"))?;
+        results.push((format, timing));
+    }
+    let caps = device.capabilities();
+    let driver = format!("{} {}", caps.driver, caps.driver_version);
+    if args.output.json {
+        let results: Vec<Value> = results.iter().map(|(f, t)| as_json(args, f, t)).collect();
+        let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
+        output::json(out, &value)?;
+    } else if args.output.csv {
+        writeln!(
+            out,
+            "format,rows,inner,columns,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
+        )?;
+        for (f, t) in &results {
+            let times = format!("{},{},{},{}", t.bytes, t.alone_us, t.shortest_us, t.streamed_us);
+            let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
+            let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
+            writeln!(out, "{f},{},{},{},{times},{rates},{place}", args.rows, args.inner, args.columns)?;
+        }
+    } else {
+        writeln!(out, "{} on {} ({driver})", program_text(), caps.name)?;
+        writeln!(
+            out,
+            "{} x {} by {}\n",
+            args.rows,
+            args.inner,
+            output::plural(args.columns as usize, "column")
+        )?;
+        table(&results).write(out, 0)?;
+    }
+    Ok(())
+}
+
+fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
+    let mut table = Table::new(&[
+        ("format", Align::Left),
+        ("size", Align::Right),
+        ("alone us", Align::Right),
+        ("shortest us", Align::Right),
+        ("GB/s", Align::Right),
+        ("streamed us", Align::Right),
+        ("GB/s", Align::Right),
+    ]);
+    for (format, t) in results {
+        table.row([
+            format.to_string(),
+            output::bytes(t.bytes),
+            format!("{:.2}", t.alone_us),
+            format!("{:.2}", t.shortest_us),
+            format!("{:.1}", t.alone_gb_per_s()),
+            format!("{:.2}", t.streamed_us),
+            format!("{:.1}", t.streamed_gb_per_s()),
+        ]);
+    }
+    table
+}
+
+fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
+    json!({
+        "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
+        "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
+        "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
+    })
+}

@@ -1,0 +1,173 @@
+//! Results as a table, JSON or CSV, each with all that is needed to compare them later.
+
+use super::FormatArgs;
+use super::measure::{Kind, Measured};
+use crate::error::Outcome;
+use crate::load::describe;
+use crate::output::{self, Align, Table};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::Path;
+use zinc_engine::Engine;
+
+/// Version and commit of this program.
+pub fn program() -> Value {
+    json!({ "version": env!("CARGO_PKG_VERSION"), "commit": option_env!("ZINC_COMMIT") })
+}
+
+/// `zinc 0.1.0 (commit 0123456789ab)`.
+pub fn program_text() -> String {
+    let commit = option_env!("ZINC_COMMIT").map_or(String::new(), |c| format!(" (commit {c})"));
+    format!("zinc {}{commit}", env!("CARGO_PKG_VERSION"))
+}
+
+pub fn print(
+    format: &FormatArgs,
+    engine: &Engine,
+    model: &Path,
+    results: &[Measured],
+    out: &mut dyn Write,
+) -> Outcome {
+    let name = model.file_name().unwrap_or(model.as_os_str()).to_string_lossy();
+    if format.json {
+        output::json(out, &as_json(engine, &name, results))?;
+    } else if format.csv {
+        as_csv(engine, &name, results, out)?;
+    } else {
+        as_text(engine, &name, results, out)?;
+    }
+    Ok(())
+}
+
+/// How a measurement processed its tokens: `batched 8`, `per-token`, `greedy`.
+fn path(engine: &Engine, kind: Kind) -> String {
+    match kind {
+        Kind::Prefill => {
+            let path = engine.prefill_path();
+            if path.chunk > 1 { format!("{} {}", path.path, path.chunk) } else { path.path.to_string() }
+        }
+        Kind::Decode => "greedy".into(),
+    }
+}
+
+fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {
+    let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
+    writeln!(out, "{}", program_text())?;
+    writeln!(out, "model    {name}, {}, {}", engine.summary().architecture, output::bytes(bytes))?;
+    for line in describe(engine) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    let mut table = Table::new(&[
+        ("test", Align::Left),
+        ("depth", Align::Right),
+        ("tok/s", Align::Right),
+        ("min", Align::Right),
+        ("max", Align::Right),
+        ("repeats", Align::Right),
+        ("path", Align::Left),
+        ("output", Align::Left),
+    ]);
+    for r in results {
+        let rates = r.rates();
+        let verdict = match (r.finite, r.repeatable) {
+            (true, true) => format!("{:016x}", r.hash),
+            (false, _) => "NOT FINITE".into(),
+            (true, false) => "DIFFERS BETWEEN REPEATS".into(),
+        };
+        table.row([
+            format!("{} {}", r.kind.name(), r.tokens),
+            r.depth.to_string(),
+            format!("{:.2}", r.median()),
+            format!("{:.2}", rates.first().copied().unwrap_or_default()),
+            format!("{:.2}", rates.last().copied().unwrap_or_default()),
+            rates.len().to_string(),
+            path(engine, r.kind),
+            verdict,
+        ]);
+    }
+    table.write(out, 0)
+}
+
+fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Value {
+    let results: Vec<Value> = results
+        .iter()
+        .map(|r| {
+            let rates = r.rates();
+            json!({
+                "test": r.kind.name(), "tokens": r.tokens, "depth": r.depth, "seconds": r.seconds,
+                "tokens_per_second": { "median": r.median(), "min": rates.first(), "max": rates.last() },
+                "path": path(engine, r.kind), "finite": r.finite, "repeatable": r.repeatable,
+                "output_hash": format!("{:016x}", r.hash),
+            })
+        })
+        .collect();
+    let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
+    json!({
+        "zinc": program(),
+        "model": { "file": name, "tensor_bytes": bytes },
+        "engine": engine.summary(),
+        "prefill_path": engine.prefill_path(),
+        "results": results,
+    })
+}
+
+fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {
+    let s = engine.summary();
+    let head = [
+        "test",
+        "tokens",
+        "depth",
+        "repeats",
+        "median_tok_s",
+        "min_tok_s",
+        "max_tok_s",
+        "path",
+        "finite",
+        "repeatable",
+        "output_hash",
+        "model",
+        "backend",
+        "device",
+        "driver",
+        "kv_type",
+        "version",
+        "commit",
+    ];
+    writeln!(out, "{}", head.join(","))?;
+    for r in results {
+        let rates = r.rates();
+        let cells = [
+            r.kind.name().to_string(),
+            r.tokens.to_string(),
+            r.depth.to_string(),
+            rates.len().to_string(),
+            r.median().to_string(),
+            rates.first().copied().unwrap_or_default().to_string(),
+            rates.last().copied().unwrap_or_default().to_string(),
+            path(engine, r.kind),
+            r.finite.to_string(),
+            r.repeatable.to_string(),
+            format!("{:016x}", r.hash),
+            name.to_string(),
+            s.backend.to_string(),
+            s.device.clone(),
+            s.driver.clone(),
+            s.kv_type.to_string(),
+            env!("CARGO_PKG_VERSION").to_string(),
+            option_env!("ZINC_COMMIT").unwrap_or_default().to_string(),
+        ];
+        let cells: Vec<String> = cells.iter().map(|c| quoted(c)).collect();
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+/// A cell of CSV (RFC 4180).
+pub fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.into()
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a model runs: the options that all commands share that run one, and loading it with a progress bar.
+
+use crate::args::{DeviceArg, byte_size};
+use crate::error::{Failure, Outcome, error, usage};
+use crate::output::{dim, plural};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::path::Path;
+use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, LoadProgress};
+
+/// Where and how a model runs.
+#[derive(clap::Args)]
+pub struct EngineArgs {
+    /// What runs the model.
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    pub backend: BackendArg,
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Context in tokens: prompt and answer together [default: the model's own, at most 4096].
+    #[arg(short = 'c', long = "ctx", value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub context: Option<u32>,
+    /// Element type of the KV cache on Vulkan [default: f16]; the CPU keeps f32.
+    #[arg(long, value_enum)]
+    pub kv: Option<KvArg>,
+    /// Device memory to use at most, such as `6GiB` [default: what is free].
+    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    pub budget: Option<u64>,
+    /// Switch off an accelerated path, to find out whether it is at fault; may be repeated.
+    #[arg(long, value_enum, value_name = "PATH")]
+    pub disable: Vec<PathArg>,
+    /// Pretokenizer in place of the one the file names.
+    #[arg(long, value_name = "NAME")]
+    pub pretokenizer: Option<String>,
+}
+
+/// The values of `--backend`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum BackendArg {
+    /// A GPU where there is one, else the CPU; a software Vulkan driver is not a GPU
+    Auto,
+    /// Vulkan
+    Vulkan,
+    /// The CPU executor
+    Cpu,
+}
+
+/// The values of `--kv`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum KvArg {
+    /// Half precision
+    F16,
+    /// Single precision, the reference
+    F32,
+}
+
+/// The accelerated paths that `--disable` switches off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum PathArg {
+    /// Several operations in one kernel, on Vulkan
+    Fusion,
+    /// Several prompt tokens in one step
+    MultiRow,
+}
+
+impl EngineArgs {
+    /// For the engine. What cannot have an effect is refused.
+    pub fn options(&self, model: &Path) -> Outcome<LoadOptions> {
+        let vulkan_only = [
+            ("--device", self.device.device.is_some()),
+            ("--kv", self.kv.is_some()),
+            ("--budget", self.budget.is_some()),
+            ("--disable fusion", self.disable.contains(&PathArg::Fusion)),
+        ];
+        if self.backend == BackendArg::Cpu
+            && let Some((name, _)) = vulkan_only.iter().find(|o| o.1)
+        {
+            return Err(usage(
+                format!("`{name}` has no effect on the CPU executor"),
+                "leave it out, or leave out `--backend cpu`",
+            ));
+        }
+        let defaults = LoadOptions::new(model);
+        Ok(LoadOptions {
+            backend: match self.backend {
+                BackendArg::Auto => BackendWish::Auto,
+                BackendArg::Vulkan => BackendWish::Vulkan,
+                BackendArg::Cpu => BackendWish::Cpu,
+            },
+            device: self.device.wish(),
+            context: self.context,
+            kv_type: match self.kv {
+                Some(KvArg::F32) => KvType::F32,
+                Some(KvArg::F16) | None => KvType::F16,
+            },
+            budget: self.budget,
+            chunk: if self.disable.contains(&PathArg::MultiRow) { 1 } else { defaults.chunk },
+            fuse: !self.disable.contains(&PathArg::Fusion),
+            pretokenizer: self.pretokenizer.clone(),
+            ..defaults
+        })
+    }
+
+    /// Loads the model; a bar shows the progress on a terminal unless `quiet`.
+    pub fn load(&self, model: &Path, quiet: bool) -> Outcome<Engine> {
+        let engine = load(&self.options(model)?, quiet)?;
+        let dropped = self.kv.is_some() || self.budget.is_some() || !self.disable.is_empty();
+        if engine.summary().backend == "cpu" && dropped && !quiet {
+            eprintln!(
+                "note: `--kv`, `--budget` and `--disable` have no effect on the CPU executor, which runs the model"
+            );
+        }
+        Ok(engine)
+    }
+}
+
+/// Loads a model with a progress bar.
+pub fn load(options: &LoadOptions, quiet: bool) -> Outcome<Engine> {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    // The template is a constant; were it wrong, the default style would do.
+    let style =
+        ProgressStyle::with_template("loading {bar:40} {bytes} of {total_bytes}, {binary_bytes_per_sec}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let engine = Engine::load(options, &mut |progress| match progress {
+        LoadProgress::Weights { done, total } => {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    });
+    bar.finish_and_clear();
+    Ok(engine?)
+}
+
+/// Lines that say where a model runs and why, for standard error.
+pub fn describe(engine: &Engine) -> Vec<String> {
+    let s = engine.summary();
+    let path = engine.prefill_path();
+    let driver = if s.driver.is_empty() { String::new() } else { format!(" ({})", s.driver) };
+    let mut lines = vec![
+        format!("on       {}, {}{driver}", s.backend, s.device),
+        format!("with     {} arithmetic, {} KV cache, context {}", s.policy, s.kv_type, s.context),
+    ];
+    lines.extend(
+        s.reasons.iter().map(|r| format!("because  {}", r.replace("\nhint:", "; hint:").replace('\n', " "))),
+    );
+    lines.extend(s.notes.iter().map(|n| format!("note     {n}")));
+    for f in &path.fallbacks {
+        let layer = f.layer.map_or(String::new(), |l| format!(" of layer {l}"));
+        let what = format!("`{}`{layer} ({}, {})", f.label, f.op, f.format);
+        lines.push(format!("fallback not {}: {what}: {}", plural(f.rows as usize, "row"), f.reason));
+    }
+    lines
+}
+
+/// Writes lines to standard error, dimmed on a terminal. That nobody reads them is no error.
+pub fn tell(lines: &[String]) {
+    use std::io::Write;
+    for line in lines {
+        let _ = writeln!(std::io::stderr(), "{}", dim(line));
+    }
+}
+
+impl From<zinc_engine::Error> for Failure {
+    fn from(e: zinc_engine::Error) -> Failure {
+        use zinc_engine::Error as E;
+        let hint = match &e {
+            E::Gguf(_) => "check the path, or download or convert the file again",
+            E::Model(_) | E::Text(_) => "`zinc inspect FILE` shows what the file holds and why it cannot run",
+            E::Vulkan(_) | E::Kernels(_) | E::Unsupported(_) => {
+                "`zinc check --ops` tests the device, `--backend cpu` runs without it"
+            }
+            E::TokenOutOfRange { .. } => "`zinc tokenize` shows the model's tokens",
+            E::Option(_) => "`--help` shows what is accepted",
+            _ => "`zinc check -m FILE` tests whether and how the model runs",
+        };
+        error(e, hint)
+    }
+}

@@ -1,0 +1,164 @@
+//! `zinc run`.
+
+use crate::{lavapipe, text, tiny, zinc, zinc_with};
+use serde_json::Value;
+use zinc_testkit::model_file;
+
+fn tokens(v: &Value) -> Vec<u64> {
+    v.as_array().unwrap().iter().map(|i| i.as_u64().unwrap()).collect()
+}
+
+const CPU: [&str; 4] = ["--backend", "cpu", "-n", "16"];
+
+#[test]
+fn a_raw_prompt_is_continued_alike_each_time() {
+    let model = tiny("llama").model;
+    let base = [&["run", "-m", text(&model), "--raw", "The capital of France is"], &CPU[..]].concat();
+    let first = zinc(&base);
+    assert!(
+        first.err.contains("prompt   8 tokens (8 computed, 0 reused)"),
+        "BOS and 7 tokens: {}",
+        first.err
+    );
+    assert!(first.err.contains("on       cpu"), "{}", first.err);
+    let first = first.ok();
+    assert_eq!(zinc(&base).ok(), first);
+    let quiet = zinc(&[&base[..], &["--quiet"]].concat());
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), (first.as_str(), ""));
+}
+
+#[test]
+fn json_has_text_tokens_and_figures() {
+    let model = tiny("qwen3").model;
+    let json =
+        zinc(&[&["run", "-m", text(&model), "--raw", "--json", "Hello, world!"], &CPU[..]].concat()).json();
+    let generated = tokens(&json["tokens"]);
+    assert_eq!(json["stats"]["generated"], generated.len());
+    assert_eq!(json["stats"]["prompt_tokens"], json["prompt_tokens"].as_array().unwrap().len());
+    assert_eq!(json["engine"]["backend"], "cpu");
+    assert_eq!(json["chat"], false);
+    assert!(json["decode_tokens_per_second"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_seed_repeats_a_random_choice() {
+    let model = tiny("llama").model;
+    let with = |seed: &str| {
+        let hot = ["--temperature", "1.5", "--top-k", "50", "--seed", seed, "--json"];
+        let json = zinc(&[&["run", "-m", text(&model), "--raw", "a"], &CPU[..], &hot].concat()).json();
+        tokens(&json["tokens"])
+    };
+    assert_eq!(with("7"), with("7"));
+    assert_ne!(with("7"), with("8"));
+}
+
+#[test]
+fn a_forbidden_token_is_not_generated() {
+    let model = tiny("llama").model;
+    let base = [&["run", "-m", text(&model), "--raw", "--json", "a"], &CPU[..]].concat();
+    let first = tokens(&zinc(&base).json()["tokens"])[0];
+    let bias = format!("{first}=-inf");
+    let others = tokens(&zinc(&[&base[..], &["--logit-bias", &bias]].concat()).json()["tokens"]);
+    assert!(!others.contains(&first), "{others:?}");
+}
+
+#[test]
+fn a_stop_string_ends_the_text_before_itself() {
+    let model = tiny("llama").model;
+    let base = [&["run", "-m", text(&model), "--raw", "--quiet", "a"], &CPU[..]].concat();
+    let whole = zinc(&base).ok();
+    let chars: Vec<char> = whole.trim_end().chars().filter(|c| *c != '\u{fffd}').collect();
+    let stop: String = chars[chars.len() / 2..].iter().take(2).collect();
+    let at = whole.find(&stop).expect("two neighbouring characters of the text");
+    let stopped = zinc(&[&base[..], &["--stop", &stop]].concat()).ok();
+    assert_eq!(stopped.strip_suffix('\n').unwrap(), &whole[..at]);
+}
+
+#[test]
+fn standard_input_is_the_prompt_when_none_is_given() {
+    let model = tiny("llama").model;
+    let by_argument =
+        zinc(&[&["run", "-m", text(&model), "--raw", "-q", "two words"], &CPU[..]].concat()).ok();
+    for extra in [&[][..], &["-"]] {
+        let args = [&["run", "-m", text(&model), "--raw", "-q"], extra, &CPU[..]].concat();
+        assert_eq!(zinc_with(&args, b"two words").ok(), by_argument);
+    }
+}
+
+#[test]
+fn a_model_with_a_chat_template_reads_a_message() {
+    let model = tiny("qwen3").model;
+    let json = |extra: &[&str]| {
+        zinc(&[&["run", "-m", text(&model), "--json", "hi"], &CPU[..], extra].concat()).json()
+    };
+    let (by_default, asked, raw, system) =
+        (json(&[]), json(&["--chat"]), json(&["--raw"]), json(&["--system", "be brief"]));
+    assert_eq!(by_default["prompt_tokens"], asked["prompt_tokens"]);
+    assert_eq!((by_default["chat"].as_bool(), raw["chat"].as_bool()), (Some(true), Some(false)));
+    let len = |v: &Value| tokens(&v["prompt_tokens"]).len();
+    assert!(len(&raw) < len(&asked) && len(&asked) < len(&system));
+    let refused = zinc(&["run", "-m", text(&model), "--backend", "cpu", "--control", "parse", "hi"]).fails(2);
+    assert!(refused.contains("--raw"), "{refused}");
+}
+
+#[test]
+fn control_tokens_in_a_prompt_are_text_unless_meant() {
+    let model = tiny("qwen3").model;
+    let len = |extra: &[&str]| {
+        let base =
+            ["run", "-m", text(&model), "--json", "--raw", "<|im_start|>", "--backend", "cpu", "-n", "0"];
+        tokens(&zinc(&[&base[..], extra].concat()).json()["prompt_tokens"]).len()
+    };
+    assert_eq!(len(&["--control", "parse"]), 1);
+    assert!(len(&[]) > 1);
+}
+
+#[test]
+fn a_context_that_is_too_small_is_refused() {
+    let model = tiny("llama").model;
+    let long = "word ".repeat(100);
+    let error = zinc(&["run", "-m", text(&model), "--raw", "--backend", "cpu", "-c", "32", &long]).fails(1);
+    assert!(error.contains("32"), "{error}");
+    let error = zinc(&["run", "-m", text(&model), "--backend", "cpu", "-c", "4000000000", "a"]).fails(1);
+    assert!(error.contains("--ctx"), "{error}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let model = tiny("llama").model;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_zinc"))
+        .args(["run", "-m", text(&model), "--raw", "a", "--backend", "cpu", "-n", "64"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    assert!(!String::from_utf8_lossy(&done.stderr).contains("panicked"));
+    assert_eq!(done.status.code(), Some(0));
+}
+
+#[test]
+fn a_software_driver_answers_as_the_cpu_does() {
+    let Some(device) = lavapipe() else { return };
+    let fixture = tiny("qwen3");
+    let base = ["run", "-m", text(&fixture.model), "--raw", "--json", "-n", "8", "Hello, world!"];
+    let cpu = zinc(&[&base[..], &["--backend", "cpu"]].concat()).json();
+    let vulkan = |extra: &[&str]| {
+        zinc(&[&base[..], &["--backend", "vulkan", "--device", device, "--kv", "f32"], extra].concat()).json()
+    };
+    let (fused, plain) = (vulkan(&[]), vulkan(&["--disable", "fusion", "--disable", "multi-row"]));
+    assert_eq!(fused["engine"]["backend"], "vulkan");
+    assert_eq!(plain["stats"]["prefill"]["path"], "per-token");
+    assert!(fused["stats"]["submissions"].as_u64().unwrap() > 0);
+    assert_eq!(fused["tokens"], plain["tokens"]);
+    assert_eq!(fused["tokens"], cpu["tokens"]);
+}
+
+#[test]
+fn a_real_model_answers_sensibly() {
+    let Some(model) = model_file("smollm2-135m-instruct-q4_1.gguf") else { return };
+    let args = ["run", "-m", text(&model), "--backend", "cpu", "-q", "-n", "24", "The capital of France is"];
+    let answer = zinc(&args).ok();
+    assert!(answer.contains("Paris"), "{answer}");
+}

@@ -3,7 +3,7 @@
     v/bin/python scripts/text-golden/make_templates.py MODELS crates/text/tests/golden
 
 Renders every conversation of conversations.json with the templates in templates/, those in the tokenizer_config.json files
-and those in the GGUF files under MODELS, and writes rendered.json: {template: {conversation: text, or null if refused}}.
+and those in two GGUF files under MODELS, and writes rendered.json: {template: {conversation: text, or null if refused}}.
 """
 
 import datetime
@@ -16,6 +16,8 @@ import jinja2
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+# The models that scripts/fetch-models.sh brings for the tests, if they have a template.
+FILES = ["smollm2-135m-instruct-q4_1.gguf", "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"]
 NOW = datetime.datetime(2024, 2, 9, 12, 34, 56)
 
 
@@ -57,13 +59,12 @@ def templates(models, golden):
         config = json.loads(path.read_text(encoding="utf-8"))
         if config.get("chat_template"):
             yield path.parent.name, config["chat_template"], config.get("bos_token") or "", config.get("eos_token") or ""
-    for path in sorted(models.glob("*.gguf")):
-        fields = gguf.GGUFReader(path).fields
-        if "tokenizer.chat_template" in fields:
-            tokens = fields["tokenizer.ggml.tokens"]
-            name = lambda key: tokens.contents(int(fields[key].contents())) if key in fields else ""
-            source = fields["tokenizer.chat_template"].contents()
-            yield path.name, source, name("tokenizer.ggml.bos_token_id"), name("tokenizer.ggml.eos_token_id")
+    for file in FILES:
+        fields = gguf.GGUFReader(models / file).fields
+        tokens = fields["tokenizer.ggml.tokens"]
+        name = lambda key: tokens.contents(int(fields[key].contents())) if key in fields else ""
+        source = fields["tokenizer.chat_template"].contents()
+        yield file, source, name("tokenizer.ggml.bos_token_id"), name("tokenizer.ggml.eos_token_id")
 
 
 def main(models, golden):

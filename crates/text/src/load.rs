@@ -33,6 +33,10 @@ const KINDS: [(&str, Kind); 3] =
 /// See [`Tokenizer::from_metadata`].
 pub(crate) fn tokenizer(metadata: &Metadata, pre_override: Option<&str>) -> Result<Tokenizer, Error> {
     let kind = kind(metadata)?;
+    if kind != Kind::ByteLevel && pre_override.is_some() {
+        let reason = format!("is `{}`, which has no pretokenizer to override", metadata.str(MODEL)?);
+        return Err(Error::BadValue { key: MODEL, reason });
+    }
     let tokens: &Strings = metadata.required(TOKENS)?;
     let types = token_types(metadata, tokens.len())?;
     let (vocab, special) = vocabulary(kind, tokens, &types);
@@ -41,7 +45,11 @@ pub(crate) fn tokenizer(metadata: &Metadata, pre_override: Option<&str>) -> Resu
         Kind::Scores | Kind::Table => Model::Pieces(pieces(metadata, kind, &vocab)?),
     };
     let (bos, eos) = (token(metadata, "tokenizer.ggml.bos_token_id", &vocab)?, token(metadata, EOS, &vocab)?);
-    let add_bos = metadata.optional("tokenizer.ggml.add_bos_token")?.unwrap_or(kind == Kind::Scores);
+    let usual = match &model {
+        Model::ByteLevel(model) => model.pre.adds_bos,
+        Model::Pieces(_) => true,
+    };
+    let add_bos = metadata.optional("tokenizer.ggml.add_bos_token")?.unwrap_or(usual);
     let mut tokenizer = Tokenizer { vocab, special, model, bos, eos, add_bos, end_of_generation: Vec::new() };
     tokenizer.end_of_generation = end_of_generation(metadata, &tokenizer)?;
     Ok(tokenizer)

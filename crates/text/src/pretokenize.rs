@@ -20,6 +20,8 @@ pub(crate) struct Pretokenizer {
     pub(crate) nfc: bool,
     /// Whether a word that is a token as a whole is taken without merging.
     pub(crate) whole_words: bool,
+    /// Whether texts begin with a BOS where the file does not say.
+    pub(crate) adds_bos: bool,
 }
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -31,17 +33,17 @@ const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\
 /// All that `tokenizer.ggml.pre` may name.
 #[rustfmt::skip]
 const PRETOKENIZERS: &[Pretokenizer] = &[
-    Pretokenizer { names: &["llama-bpe", "llama3", "llama-v3"], stages: &[LLAMA3], nfc: false, whole_words: true },
-    Pretokenizer { names: &["qwen2"], stages: &[QWEN2], nfc: true, whole_words: false },
-    Pretokenizer { names: &["qwen35"], stages: &[QWEN35], nfc: true, whole_words: false },
-    Pretokenizer { names: &["gpt-4o"], stages: &[GPT4O], nfc: false, whole_words: true },
-    Pretokenizer { names: &["smollm"], stages: &[r"\p{N}", GPT2], nfc: false, whole_words: false },
-    Pretokenizer { names: &["gpt-2"], stages: &[GPT2], nfc: false, whole_words: false },
+    Pretokenizer { names: &["llama-bpe", "llama3", "llama-v3"], stages: &[LLAMA3], nfc: false, whole_words: true, adds_bos: true },
+    Pretokenizer { names: &["qwen2"], stages: &[QWEN2], nfc: true, whole_words: false, adds_bos: false },
+    Pretokenizer { names: &["qwen35"], stages: &[QWEN35], nfc: true, whole_words: false, adds_bos: false },
+    Pretokenizer { names: &["gpt-4o"], stages: &[GPT4O], nfc: false, whole_words: true, adds_bos: false },
+    Pretokenizer { names: &["smollm"], stages: &[r"\p{N}", GPT2], nfc: false, whole_words: false, adds_bos: false },
+    Pretokenizer { names: &["gpt-2"], stages: &[GPT2], nfc: false, whole_words: false, adds_bos: false },
 ];
 
 /// Gemma 4 has no `tokenizer.ggml.pre`: lines and runs of line feeds are merged each for itself.
 pub(crate) const LINES: Pretokenizer =
-    Pretokenizer { names: &[], stages: &[r"[^\n]+|\n+"], nfc: false, whole_words: false };
+    Pretokenizer { names: &[], stages: &[r"[^\n]+|\n+"], nfc: false, whole_words: false, adds_bos: false };
 
 impl Pretokenizer {
     /// By name; the error lists the known ones.
@@ -85,7 +87,7 @@ impl Splitter {
 
     /// Byte ranges of the words of `text`; they cover it without gaps.
     pub(crate) fn split(&self, text: &str, cache: &mut SplitCache) -> Vec<Range<usize>> {
-        let mut pieces = vec![0..text.len()];
+        let mut pieces: Vec<_> = std::iter::once(0..text.len()).collect();
         for (stage, cache) in self.stages.iter().zip(&mut cache.0) {
             let mut finer = Vec::with_capacity(pieces.len().max(text.len() / 4));
             for piece in pieces {

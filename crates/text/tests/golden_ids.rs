@@ -93,8 +93,9 @@ fn thousands_of_strings_as_hugging_face_splits_them() {
 fn prompts_of_real_models() {
     for entry in std::fs::read_dir(fixtures_dir().join("real-models")).unwrap() {
         let json: Value = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        let name = json["model"].as_str().unwrap();
-        let Some(path) = model_file(name) else { continue };
+        // The two sizes of Qwen2.5-Coder have one tokenizer, and the tests fetch the smaller model.
+        let name = json["model"].as_str().unwrap().replace("1.5b", "0.5b");
+        let Some(path) = model_file(&name) else { continue };
         let tokenizer = support::from_gguf(&path);
         for (prompt, case) in json["prompts"].as_object().unwrap() {
             let mut got: Vec<u32> = tokenizer.bos().filter(|_| tokenizer.add_bos()).into_iter().collect();

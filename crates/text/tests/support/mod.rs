@@ -2,13 +2,19 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zinc_gguf::{Gguf, Metadata, Strings, Writer};
+use zinc_testkit::{fixtures, fixtures_dir};
 use zinc_text::Tokenizer;
 
 /// The tokenizer of a GGUF file.
 pub fn from_gguf(path: &Path) -> Tokenizer {
     Tokenizer::from_metadata(Gguf::open(path).unwrap().metadata(), None).unwrap()
+}
+
+/// The GGUF file of a tiny model; `None` where this set of fixtures lacks it.
+pub fn fixture(name: &str) -> Option<PathBuf> {
+    fixtures_dir().join(name).is_dir().then(|| fixtures(name).swap_remove(0).model)
 }
 
 /// The tokenizer of a real model whose `tokenizer.json` was fetched; `None` where it was not (CI panics).

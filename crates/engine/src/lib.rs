@@ -33,6 +33,7 @@ mod sequence;
 pub use compile::{Call, Head, Place, Schedule, Scratch, Shape, Step, Target, compile};
 pub use engine::Engine;
 pub use error::{Error, Unsupported};
+pub use execute::{LoadPlan, plan_without_device};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Want};

@@ -101,7 +101,7 @@ pub(crate) fn on_device(
 }
 
 /// The context to plan for.
-fn context(model: &Model, options: &LoadOptions) -> Result<u32, Error> {
+pub(crate) fn context(model: &Model, options: &LoadOptions) -> Result<u32, Error> {
     let trained = model.spec.context_length.max(1);
     match options.context {
         None => Ok(trained.min(LoadOptions::DEFAULT_CONTEXT)),

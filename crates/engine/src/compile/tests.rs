@@ -9,6 +9,7 @@ fn caps() -> Capabilities {
     let mut caps = Capabilities::default();
     caps.subgroup.size = 32;
     caps.limits.shared_memory = 32 << 10;
+    caps.limits.workgroup_invocations = 1024;
     caps
 }
 
@@ -91,8 +92,8 @@ fn every_live_operation_is_done_once() {
 fn without_a_head_nothing_is_computed_after_the_last_cache() {
     let plan = plan_of("qwen3");
     let s = schedule(&plan, true, 8, Head::None);
-    let last = names(&s, 2);
-    assert_eq!(last.last(), Some(&("kv_write", "attention_input")), "{last:?}");
+    let last: Vec<_> = names(&s, 2).into_iter().map(|n| n.0).collect();
+    assert_eq!(last, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"], "no query either");
     assert!(s.steps.iter().all(|s| s.layer.is_some() || s.label == "embed"));
 }
 

@@ -5,15 +5,17 @@
 
 mod buffers;
 mod greedy;
+mod load_plan;
 mod record;
 mod step;
 pub(crate) mod weights;
 
 use crate::compile::{Head, Schedule, Shape, Target, compile};
-use crate::memory::{MemoryPlan, Needs, fit, place_weights};
+use crate::memory::MemoryPlan;
 use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress, Unsupported};
 use buffers::{Buffers, Extents};
 pub(crate) use greedy::Greedy;
+pub use load_plan::{LoadPlan, plan_without_device};
 use std::collections::HashMap;
 use std::sync::Arc;
 use step::{Held, Key, Program, Source, Tail};
@@ -70,45 +72,13 @@ impl Executor {
             policy: kernels.policy(),
             fuse: options.fuse,
         };
-        let (chunk, fallbacks) = widest(&plan, &target, options.chunk.max(1))?;
-        let logit_rows = chunk.min(LOGIT_ROWS);
-        let widest_scratch = [(chunk, Head::Last), (logit_rows, Head::All)]
-            .map(|(rows, head)| compile(&plan, &target, Shape { rows, head }).map(|s| s.scratch.bytes));
-        let mut scratch = 0;
-        for bytes in widest_scratch {
-            scratch = scratch.max(bytes?);
-        }
-        // The work of a context is asked for once here, so that it cannot fail below.
-        record::work_bytes(&kernels, &plan, chunk, context)?;
-        let extents = |context: u32| Extents {
-            context,
-            sequences: options.sequences,
-            rows: chunk,
-            logit_rows,
-            vocab: plan.vocab(),
-            kv_type: options.kv_type,
-            scratch,
-            work: record::work_bytes(&kernels, &plan, chunk, context).unwrap_or(u64::MAX),
-        };
-        let vector = weights::vectors(&plan);
         let max_chunk = device.max_buffer();
-        let (arena, _) = place_weights(&plan, |i| vector[i], max_chunk)?;
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
-        let memory = fit(context, available, |context| {
-            let e = extents(context);
-            let needs = Needs {
-                plan: &plan,
-                weights: arena.total(),
-                kv_type: options.kv_type,
-                sequences: options.sequences,
-                scratch,
-                steps: e.work + e.step_bytes(),
-                staging: weights::STAGING_BYTES.min(arena.total()),
-            };
-            needs.at(context)
-        })?;
-        let extents = extents(context);
+        let work = |rows, context| record::work_bytes(&kernels, &plan, rows, context);
+        let (planned, extents) =
+            load_plan::plan(&plan, &target, context, options, max_chunk, available, &work)?;
+        let LoadPlan { path, memory, .. } = planned;
         let weights = weights::upload(&device, gguf, &plan, max_chunk, progress)?;
         let buffers = Buffers::new(&device, &plan, &extents)?;
         Ok(Executor {
@@ -119,8 +89,8 @@ impl Executor {
             device,
             kernels,
             plan,
-            chunk,
-            fallbacks,
+            chunk: path.chunk,
+            fallbacks: path.fallbacks,
             extents,
             memory,
             weights,

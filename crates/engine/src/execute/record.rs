@@ -13,7 +13,7 @@ use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, Weigh
 use zinc_vulkan::{Recorder, Slice};
 
 /// Most bytes that attention may use for its key blocks; beyond, rows are computed in several passes.
-const ATTENTION_BYTES: u64 = 256 << 20;
+pub const ATTENTION_BYTES: u64 = 256 << 20;
 
 /// Bytes of the kernels' own scratch for steps of `rows` rows and a context.
 pub fn work_bytes(kernels: &Kernels, plan: &Plan, rows: u32, context: u32) -> Result<u64, Unsupported> {

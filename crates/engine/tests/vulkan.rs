@@ -1,0 +1,217 @@
+//! The executor on Vulkan against the fixtures, on the test device.
+
+mod common;
+
+use common::{LENGTHS, bits, check_fixture, f16_tolerance, vulkan};
+use std::ops::ControlFlow;
+use zinc_engine::{Engine, Error, Event, GenerateOptions, KvType, LoadOptions, SamplingOptions, Want};
+use zinc_testkit::{fixtures, tolerance};
+
+/// All stored logits of all quantisations of an architecture: f32 caches against the f32 tolerance.
+fn exact(name: &str) {
+    for fixture in fixtures(name) {
+        let mut engine = vulkan(&fixture.model, &common::options(KvType::F32));
+        let worst = check_fixture(&mut engine, &fixture, &LENGTHS, tolerance::LOGITS_F32);
+        println!("{name} {}, f32 cache: {worst:.2e}", fixture.quant);
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// The same with f16 caches.
+fn half(name: &str) {
+    for fixture in fixtures(name) {
+        let mut engine = vulkan(&fixture.model, &common::options(KvType::F16));
+        let limit = f16_tolerance(&fixture);
+        let worst = check_fixture(&mut engine, &fixture, &LENGTHS, limit);
+        println!("{name} {}, f16 cache: {worst:.2e} of {limit:.2e}", fixture.quant);
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+macro_rules! architectures {
+    ($($name:ident)*) => {$(
+        mod $name {
+            #[test]
+            fn exact() {
+                super::exact(stringify!($name));
+            }
+
+            #[test]
+            fn half() {
+                super::half(stringify!($name));
+            }
+        }
+    )*};
+}
+architectures![llama qwen2 qwen3 gemma3];
+
+fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
+    let mut options = common::options(KvType::F16);
+    change(&mut options);
+    vulkan(&fixtures(name)[0].model, &options)
+}
+
+/// Whatever the chunk and wherever it is cut: the same bits, and the same cache, since what follows has the same bits too.
+#[test]
+fn chunks_give_the_same_bits_as_single_tokens() {
+    for name in ["qwen3", "gemma3"] {
+        let text: Vec<u32> = (0..75u32).map(|i| (i * 37 + 11) % 500).collect();
+        let (prompt, rest) = text.split_at(70);
+        let run = |chunk: u32, cut: usize| {
+            let mut engine = engine_with(name, |o| o.chunk = chunk);
+            let mut sequence = engine.sequence().unwrap();
+            engine.forward(&mut sequence, &prompt[..cut], Want::None).unwrap();
+            let mut all = bits(&engine.forward(&mut sequence, &prompt[cut..], Want::Last).unwrap());
+            all.extend(bits(&engine.forward(&mut sequence, rest, Want::All).unwrap()));
+            all
+        };
+        let single = run(1, 33);
+        for (chunk, cut) in [(8, 33), (7, 1), (16, 64), (40, 5)] {
+            assert!(run(chunk, cut) == single, "{name}: chunks of {chunk}, cut at {cut}");
+        }
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// Fusion changes no bit that matters: the unfused schedule stays within the f32 tolerance, and usually equals it.
+#[test]
+fn the_unfused_schedule_agrees() {
+    for fixture in fixtures("qwen2").into_iter().chain(fixtures("gemma3")) {
+        let mut options = common::options(KvType::F32);
+        options.fuse = false;
+        let mut engine = vulkan(&fixture.model, &options);
+        check_fixture(&mut engine, &fixture, &[7, 41], tolerance::LOGITS_F32);
+    }
+}
+
+/// Two sequences in turn, whose pages interleave, give what each gives alone.
+#[test]
+fn sequences_do_not_see_each_other() {
+    let text = |seed: u32| (0..60u32).map(move |i| (i * seed + 3) % 500).collect::<Vec<_>>();
+    let (a, b) = (text(31), text(77));
+    let alone = |text: &[u32]| {
+        let mut engine = engine_with("qwen3", |_| ());
+        let mut sequence = engine.sequence().unwrap();
+        bits(&engine.forward(&mut sequence, text, Want::All).unwrap())
+    };
+    let mut engine = engine_with("qwen3", |_| ());
+    let (mut sa, mut sb) = (engine.sequence().unwrap(), engine.sequence().unwrap());
+    let (mut got_a, mut got_b) = (vec![], vec![]);
+    for (pa, pb) in a.chunks(7).zip(b.chunks(7)) {
+        got_a.extend(bits(&engine.forward(&mut sa, pa, Want::All).unwrap()));
+        got_b.extend(bits(&engine.forward(&mut sb, pb, Want::All).unwrap()));
+    }
+    assert!(got_a == alone(&a), "the first sequence");
+    assert!(got_b == alone(&b), "the second sequence");
+    // Cut and go on: as if the cut part had never been.
+    sa.truncate(20);
+    engine.forward(&mut sa, &a[20..], Want::None).unwrap();
+    let again = bits(&engine.forward(&mut sa, &[9], Want::Last).unwrap());
+    let mut longer = a.clone();
+    longer.push(9);
+    assert!(alone(&longer).ends_with(&again), "after a cut");
+}
+
+fn generate(engine: &mut Engine, prompt: &[u32], options: &GenerateOptions) -> (Vec<u32>, zinc_engine::Stats) {
+    let mut sequence = engine.sequence().unwrap();
+    let mut ids = vec![];
+    let stats = engine
+        .generate(&mut sequence, prompt, options, &mut |event| {
+            if let Event::Token { id, .. } = event {
+                ids.push(id);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    (ids, stats)
+}
+
+/// Greedy steps that the GPU chains give what single steps with the host's argmax give, over several key buckets, and a second
+/// generation is not disturbed by steps that the first had submitted ahead.
+#[test]
+fn chained_steps_equal_single_steps() {
+    let mut engine = engine_with("qwen3", |_| ());
+    let prompt: Vec<u32> = (0..250u32).map(|i| (i * 13 + 5) % 500).collect();
+    let mut sequence = engine.sequence().unwrap();
+    let mut want = vec![];
+    let mut feed = prompt.clone();
+    for _ in 0..30 {
+        let logits = engine.forward(&mut sequence, &feed, Want::Last).unwrap();
+        want.push(common::best(&logits.values));
+        feed = vec![want[want.len() - 1]];
+    }
+    let options = GenerateOptions { max_tokens: 30, ignore_end: true, ..Default::default() };
+    for _ in 0..2 {
+        let (ids, stats) = generate(&mut engine, &prompt, &options);
+        assert_eq!(ids, want);
+        assert_eq!(stats.choices.gpu_argmax, 30);
+        assert!(stats.dispatches_per_token > 0 && stats.barriers_per_token > 0);
+        let chunks = prompt.len().div_ceil(engine.prefill_path().chunk as usize) as u64;
+        assert_eq!(stats.submissions, chunks + 29, "one submission a token");
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// The sampler's choice from the GPU's candidates is that from the full row.
+#[test]
+fn sampling_from_candidates_equals_sampling_from_rows() {
+    let mut engine = engine_with("qwen3", |_| ());
+    let prompt = [3, 1, 4, 1, 5];
+    for (top_k, top_p) in [(20, 0.9), (0, 0.8), (0, 1.0)] {
+        let sampling = SamplingOptions {
+            temperature: 1.2,
+            top_k,
+            top_p,
+            repetition_penalty: 1.1,
+            seed: 5,
+            ..Default::default()
+        };
+        let options =
+            GenerateOptions { max_tokens: 20, ignore_end: true, sampling: sampling.clone(), ..Default::default() };
+        let (ids, stats) = generate(&mut engine, &prompt, &options);
+        assert!(top_k == 0 || stats.choices.candidates == 20, "{:?}", stats.choices);
+        let mut sampler = zinc_engine::Sampler::new(sampling);
+        sampler.accept(&prompt);
+        let mut sequence = engine.sequence().unwrap();
+        let mut feed = prompt.to_vec();
+        for id in ids {
+            let logits = engine.forward(&mut sequence, &feed, Want::Last).unwrap();
+            assert_eq!(sampler.sample(&logits.values).unwrap(), id);
+            sampler.accept(&[id]);
+            feed = vec![id];
+        }
+    }
+}
+
+/// What does not fit is refused before anything is allocated, and the advice can be followed.
+#[test]
+fn a_budget_refuses_and_advises() {
+    let model = &fixtures("qwen3")[0].model;
+    let load = |context: Option<u32>, budget: u64| {
+        let gguf = std::sync::Arc::new(zinc_gguf::Gguf::open(model).unwrap());
+        let mut options = LoadOptions::new(model);
+        (options.context, options.budget, options.chunk) = (context, Some(budget), 8);
+        Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
+    };
+    let full = load(Some(512), u64::MAX).unwrap();
+    let needed: u64 = full.summary().memory.iter().map(|m| m.1).sum();
+    let Err(Error::DoesNotFit(refused)) = load(Some(512), needed - 1) else { panic!("not refused") };
+    assert_eq!(refused.needed, needed);
+    let largest = refused.largest_context.unwrap();
+    assert!(load(Some(largest), needed - 1).is_ok(), "{largest} tokens");
+    let Err(Error::DoesNotFit(refused)) = load(Some(512), 1 << 20) else { panic!("not refused") };
+    assert_eq!(refused.largest_context, None);
+}
+
+/// The profile names every dispatch of a step.
+#[test]
+fn a_profile_times_each_dispatch() {
+    let mut engine = engine_with("qwen3", |_| ());
+    let mut sequence = engine.sequence().unwrap();
+    engine.forward(&mut sequence, &[1, 2, 3], Want::None).unwrap();
+    let times = engine.profile_step(&mut sequence).unwrap();
+    for label in ["embed", "0.q", "2.ffn_down", "head", "top_k"] {
+        assert!(times.iter().any(|t| t.label == label), "{label} is not in {times:?}");
+    }
+    assert_eq!(sequence.len(), 3);
+}

@@ -65,10 +65,7 @@ fn build(job: &Job, text: &str, folders: &[PathBuf; 2]) -> Result<Vec<u32>, Stri
     let compiler = Compiler::acquire().ok_or("glslang does not start")?;
     let options = CompilerOptions {
         source_language: SourceLanguage::GLSL,
-        target: Target::Vulkan {
-            version: VulkanVersion::Vulkan1_3,
-            spirv_version: SpirvVersion::SPIRV1_6,
-        },
+        target: Target::Vulkan { version: VulkanVersion::Vulkan1_3, spirv_version: SpirvVersion::SPIRV1_6 },
         version_profile: None,
         messages: ShaderMessage::VULKAN_RULES | ShaderMessage::SPV_RULES,
     };

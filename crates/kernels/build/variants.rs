@@ -38,9 +38,8 @@ pub fn jobs(path: &Path) -> Vec<Job> {
             (_, values) => values.split('|').map(|v| v.trim().to_owned()).collect(),
         };
         let extend = |v: &Vec<(String, String)>| -> Vec<Vec<(String, String)>> {
-            let with = |value: &String| {
-                v.iter().cloned().chain([(name.trim().to_owned(), value.clone())]).collect()
-            };
+            let with =
+                |value: &String| v.iter().cloned().chain([(name.trim().to_owned(), value.clone())]).collect();
             values.iter().map(with).collect()
         };
         product = product.iter().flat_map(extend).collect();

@@ -79,13 +79,9 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             subgroups: 4,
             ahead: false,
         },
-        DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
-            rows: [2; 8],
-            busy_subgroups: 4_096,
-            max_split: 4,
-            subgroups: 4,
-            ahead: false,
-        },
+        DeviceClass::Amd | DeviceClass::Other => {
+            GemvPolicy { rows: [2; 8], busy_subgroups: 4_096, max_split: 4, subgroups: 4, ahead: false }
+        }
         DeviceClass::Software => {
             GemvPolicy { rows: [1; 8], busy_subgroups: 1, max_split: 1, subgroups: 1, ahead: false }
         }

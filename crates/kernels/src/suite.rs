@@ -219,12 +219,15 @@ impl<'k> Suite<'k> {
         let bits: Vec<u32> = self.kernels.device().download_as(&placed.slice)?;
         let mut data = Vec::with_capacity(placed.rows * placed.width);
         for (i, &bits) in bits.iter().enumerate() {
-            let place = i.checked_sub(placed.offset).map(|i| (i / placed.stride.max(1), i % placed.stride.max(1)));
+            let place =
+                i.checked_sub(placed.offset).map(|i| (i / placed.stride.max(1), i % placed.stride.max(1)));
             match place {
                 Some((row, column)) if row < placed.rows && column < placed.width => {
                     data.push(f32::from_bits(bits));
                 }
-                _ if bits != POISON => return Err(format!("element {i} outside the result was written").into()),
+                _ if bits != POISON => {
+                    return Err(format!("element {i} outside the result was written").into());
+                }
                 _ => {}
             }
         }

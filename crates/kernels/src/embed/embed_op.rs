@@ -2,14 +2,15 @@
 
 use super::KERNELS;
 use crate::gemv::Weights;
-use crate::{Error, Kernels, Mat, Unsupported, fold_groups};
+use crate::launch::{Launch, groups_over};
+use crate::{Error, Kernels, Mat, RowInfo, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
-use zinc_vulkan::{Binding, Dispatch, Recorder, Slice};
+use zinc_vulkan::{Binding, Recorder, Slice};
 
-/// Bytes of a `RowInfo`: token, position, sequence, flags.
-const ROW_INFO: u64 = 16;
-/// The largest chunk of any format's GLSL, in elements; a row has as many invocations as the smallest, 16, would give.
+/// Invocations of a workgroup; they do not work together.
+const WORKGROUP: u32 = 64;
+/// Elements of the smallest chunk of any format's GLSL; formats with larger ones leave invocations idle.
 const SMALLEST_CHUNK: u32 = 16;
 
 /// `out[i] = table[rows[i].token] · scale`.
@@ -17,7 +18,7 @@ const SMALLEST_CHUNK: u32 = 16;
 pub struct EmbedArgs<'a> {
     /// The table; a token beyond its rows reads its last one.
     pub table: Weights<'a>,
-    /// A `RowInfo` for each row.
+    /// A [`RowInfo`] for each row.
     pub rows: &'a Slice,
     /// Number of rows.
     pub count: u32,
@@ -88,7 +89,7 @@ pub fn embed(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &EmbedArg
     }
     let row_bytes = format.device_row_bytes(k as usize) as u64;
     let table = slice.slice(0, row_bytes * u64::from(m))?;
-    let rows = args.rows.slice(0, ROW_INFO * u64::from(args.count))?;
+    let rows = args.rows.slice(0, RowInfo::BYTES * u64::from(args.count))?;
     let out = args.out.bytes(args.count)?;
     let params = EmbedParams {
         count: args.count,
@@ -98,17 +99,32 @@ pub fn embed(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &EmbedArg
         result_stride: args.out.stride,
         scale: args.scale,
     };
-    let bindings = [Binding::read(&table), Binding::read(&rows), Binding::write(&out)];
+    let size = kernels.threads(WORKGROUP);
     let invocations = u64::from(args.count) * u64::from(k.div_ceil(SMALLEST_CHUNK));
-    let variant = [("FORMAT", format.name)];
-    dispatch(kernels, rec, label, 0, &variant, &bindings, bytemuck::bytes_of(&params), invocations)
+    kernels.launch(
+        rec,
+        &Launch {
+            kernel: &KERNELS[0],
+            variant: &[("FORMAT", format.name)],
+            specialization: &[(0, size)],
+            bindings: &[Binding::read(&table), Binding::read(&rows), Binding::write(&out)],
+            params: bytemuck::bytes_of(&params),
+            groups: groups_over("embed", invocations, size)?,
+            label,
+        },
+    )
 }
 
 /// Records a copy of chosen rows.
 ///
 /// # Errors
 /// [`Unsupported`] where the shapes do not fit, else what the recorder says.
-pub fn copy_rows(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &CopyArgs<'_>) -> Result<(), Error> {
+pub fn copy_rows(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &CopyArgs<'_>,
+) -> Result<(), Error> {
     if args.x.width != args.out.width {
         let reason = format!("{} columns into {}", args.x.width, args.out.width);
         return Err(Unsupported { op: "copy_rows", format: None, reason }.into());
@@ -123,31 +139,18 @@ pub fn copy_rows(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &Copy
         x_stride: args.x.stride,
         result_stride: args.out.stride,
     };
-    let bindings = [Binding::read(&x), Binding::read(&indices), Binding::write(&out)];
+    let size = kernels.threads(WORKGROUP);
     let invocations = u64::from(args.count) * u64::from(args.x.width);
-    dispatch(kernels, rec, label, 1, &[], &bindings, bytemuck::bytes_of(&params), invocations)
-}
-
-/// A dispatch of independent invocations.
-#[allow(clippy::too_many_arguments)]
-fn dispatch(
-    kernels: &Kernels,
-    rec: &mut Recorder,
-    label: &str,
-    kernel: usize,
-    variant: &[(&str, &str)],
-    bindings: &[Binding<'_>],
-    params: &[u8],
-    invocations: u64,
-) -> Result<(), Error> {
-    let size = kernels.subgroup_size().max(64);
-    let pipeline = kernels.pipeline(&KERNELS[kernel], variant, &[(0, size)])?;
-    let groups = u32::try_from(invocations.div_ceil(u64::from(size))).map_err(|_| Unsupported {
-        op: KERNELS[kernel].stem,
-        format: None,
-        reason: format!("{invocations} elements at once"),
-    })?;
-    let [gx, gy] = fold_groups(groups);
-    rec.dispatch(&Dispatch { pipeline: &pipeline, bindings, params, groups: [gx, gy, 1], label })?;
-    Ok(())
+    kernels.launch(
+        rec,
+        &Launch {
+            kernel: &KERNELS[1],
+            variant: &[],
+            specialization: &[(0, size)],
+            bindings: &[Binding::read(&x), Binding::read(&indices), Binding::write(&out)],
+            params: bytemuck::bytes_of(&params),
+            groups: groups_over("copy_rows", invocations, size)?,
+            label,
+        },
+    )
 }

@@ -1,9 +1,9 @@
 //! Embeddings are bit-exact with the decoder; copies with their source.
 
 use super::{CopyArgs, EmbedArgs, copy_rows, embed};
-use crate::Kernels;
 use crate::gemv::Weights;
 use crate::suite::{CaseResult, Host, Suite, compare};
+use crate::{Kernels, RowInfo};
 use zinc_quant::{FormatRef, formats};
 use zinc_testkit::shape_classes;
 
@@ -39,10 +39,10 @@ fn embeds(s: &mut Suite<'_>, format: FormatRef, k: usize, count: usize) {
             format.pack_row(&file, k, device);
         }
         let scale = 1.5f32;
-        let mut infos: Vec<[u32; 4]> = Vec::new();
+        let mut infos = Vec::new();
         for i in 0..count {
             let token = rng.below(m);
-            infos.push([token as u32, i as u32, 0, 0]);
+            infos.push(RowInfo { token: token as u32, position: i as u32, ..RowInfo::default() });
             want.data.extend(table[token * k..(token + 1) * k].iter().map(|v| v * scale));
         }
         let (device, rows, out) = (s.bytes(&packed)?, s.values(&infos)?, s.output(count, k)?);

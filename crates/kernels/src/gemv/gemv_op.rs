@@ -103,13 +103,27 @@ pub fn select(
         return fail(format!("rows of {k} elements are not whole blocks of {}", format.block_elems));
     }
     let gemv = &policy.gemv;
-    // Chunks have at most 64 elements; a subgroup should find one for each lane at least.
-    let full_subgroups = (k / 64 / policy.subgroup_size).max(1);
-    let wanted = gemv.busy_subgroups.div_ceil(m).min(full_subgroups).min(gemv.max_split).max(1);
-    let split = if wanted.is_power_of_two() { wanted } else { wanted.next_power_of_two() / 2 };
+    // Chunks have at most 64 elements. Each subgroup should find one for every lane, and all the same number of them.
+    let steps = (k / 64 / policy.subgroup_size).max(1);
+    let wanted = gemv.busy_subgroups.div_ceil(m).min(gemv.max_split);
+    let split = (1..=wanted.min(steps)).rev().find(|s| steps.is_multiple_of(*s)).unwrap_or(1);
     let rows = gemv.rows[columns.min(MAX_COLUMNS) as usize - 1];
     let rows = if gated { (rows / 2).max(1) } else { rows };
-    Ok(Tile { rows: rows.min(m), split, subgroups: gemv.subgroups.max(split), ahead: gemv.ahead })
+    let subgroups = (gemv.subgroups / split * split).max(split);
+    Ok(Tile { rows: rows.min(m), split, subgroups, ahead: gemv.ahead })
+}
+
+/// The tiles worth measuring for a product with `columns` columns: rows a subgroup, splits, prefetch.
+pub fn candidates(columns: u32) -> Vec<Tile> {
+    let mut all = Vec::new();
+    for rows in [1, 2, 4].into_iter().filter(|rows| rows * columns <= 32) {
+        for split in [1, 2, 4, 8] {
+            for ahead in [false, true] {
+                all.push(Tile { rows, split, subgroups: split.max(4), ahead });
+            }
+        }
+    }
+    all
 }
 
 /// Records a product.
@@ -229,7 +243,9 @@ fn check(args: &Args<'_>) -> Result<(), Unsupported> {
     if addresses.iter().flatten().any(|s| !s.address().is_multiple_of(16)) {
         return fail("weights that do not begin at a multiple of 16 bytes".into());
     }
-    if args.x.stride.checked_mul(args.columns).is_none() || args.out.stride.checked_mul(args.columns).is_none() {
+    if args.x.stride.checked_mul(args.columns).is_none()
+        || args.out.stride.checked_mul(args.columns).is_none()
+    {
         return fail(format!("{} columns beyond 2^32 elements", args.columns));
     }
     Ok(())

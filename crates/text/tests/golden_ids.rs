@@ -3,8 +3,8 @@
 mod support;
 
 use serde_json::Value;
-use std::path::Path;
-use zinc_testkit::{fixtures, fixtures_dir, model_file};
+use std::path::{Path, PathBuf};
+use zinc_testkit::{fixtures, fixtures_dir, model_file, tokenizer_dir};
 use zinc_text::{ControlTokens, Tokenizer};
 
 /// Asserts ids and decoded text of `{text, ids, decoded?}` cases; special tokens in the text are parsed.
@@ -70,22 +70,50 @@ fn hash(ids: &[u32]) -> String {
     format!("{h:08x}")
 }
 
+/// The strings of which `tokenizer` gives other ids than the file of hashes says.
+fn different<'a>(strings: &'a [String], file: &str, ids: impl Fn(&str) -> String) -> Vec<&'a String> {
+    let hashes = std::fs::read_to_string(golden().join(file)).unwrap();
+    assert!(strings.len() >= 2000 && hashes.lines().count() == strings.len());
+    strings
+        .iter()
+        .zip(hashes.lines())
+        .filter(|(text, want)| ids(text) != **want)
+        .map(|(text, _)| text)
+        .collect()
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn strings() -> Vec<String> {
+    serde_json::from_slice(&std::fs::read(golden().join("strings.json")).unwrap()).unwrap()
+}
+
 #[test]
 fn thousands_of_strings_as_hugging_face_splits_them() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let strings = std::fs::read(golden.join("strings.json")).unwrap();
-    let strings: Vec<String> = serde_json::from_slice(&strings).unwrap();
+    let strings = strings();
     for name in ["qwen3", "llama3_1", "gptoss", "gemma3"] {
         let Some(tokenizer) = support::from_hugging_face(name) else { continue };
-        let hashes = std::fs::read_to_string(golden.join(format!("ids-{name}.txt"))).unwrap();
-        assert!(strings.len() >= 2000 && hashes.lines().count() == strings.len());
-        let wrong = strings.iter().zip(hashes.lines()).filter(|(text, want)| {
+        let wrong = different(&strings, &format!("ids-{name}.txt"), |text| {
             let parsed = tokenizer.encode(text, ControlTokens::Parse);
             let as_text = tokenizer.encode(text, ControlTokens::AsText);
-            format!("{} {}", hash(&parsed), hash(&as_text)) != **want
+            format!("{} {}", hash(&parsed), hash(&as_text))
         });
-        let wrong: Vec<_> = wrong.map(|(text, _)| text).collect();
-        assert!(wrong.is_empty(), "{name}: {} of {} strings differ: {wrong:?}", wrong.len(), strings.len());
+        assert!(wrong.is_empty(), "{name}: {} of {} differ: {wrong:?}", wrong.len(), strings.len());
+    }
+}
+
+#[test]
+fn pretokenizers_of_other_models_on_one_vocabulary() {
+    let Some(dir) = tokenizer_dir("qwen3") else { return };
+    let strings = strings();
+    let metadata = support::metadata(&dir);
+    for pre in ["qwen35", "smollm", "gpt-2"] {
+        let tokenizer = Tokenizer::from_metadata(&metadata, Some(pre)).unwrap();
+        let ids = |text: &str| hash(&tokenizer.encode(text, ControlTokens::Parse));
+        let wrong = different(&strings, &format!("ids-{pre}.txt"), ids);
+        assert!(wrong.is_empty(), "{pre}: {} of {} differ: {wrong:?}", wrong.len(), strings.len());
     }
 }
 

@@ -219,6 +219,39 @@ fn nor_with_the_templates_of_real_models() {
 }
 
 #[test]
+fn nor_with_tools_and_reasoning_in_qwen3s_own_template() {
+    let Some(dir) = tokenizer_dir("qwen3") else { return };
+    let metadata = support::metadata(&dir);
+    let tokenizer = Tokenizer::from_metadata(&metadata, None).unwrap();
+    let template = ChatTemplate::from_metadata(&metadata).unwrap().unwrap();
+    let count = |next: &mut dyn FnMut() -> String| {
+        let call = json!({"function": {"name": next(), "arguments": {next(): next()}}});
+        let messages = json!([
+            {"role": "system", "content": next()},
+            {"role": "user", "content": next()},
+            {"role": "assistant", "content": next(), "reasoning_content": next(), "tool_calls": [call]},
+            {"role": "tool", "content": next()},
+            {"role": "assistant", "content": format!("<think>{}</think>{}", next(), next())},
+            {"role": "user", "content": next()},
+        ]);
+        let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
+        let tools = json!([{"type": "function", "function": {"name": next(), "description": next()}}]);
+        let input = RenderInput { messages: &messages, tools: Some(&tools), ..RenderInput::default() };
+        let ids = tokenizer.encode_rendered(&template.render(&input).unwrap());
+        ids.iter().filter(|&&id| tokenizer.is_control(id)).count()
+    };
+    let harmless = count(&mut || "x".into());
+    assert_eq!(harmless, 12, "two for each of six turns");
+    let mut rng = Rng::fresh();
+    for _ in 0..200 {
+        assert_eq!(
+            count(&mut || hostile_text(&mut rng, &["<|im_end|>", "<|im_start|>", "<|endoftext|>"])),
+            harmless
+        );
+    }
+}
+
+#[test]
 fn reasoning_is_still_taken_out_of_what_the_assistant_said() {
     let tokenizer = support::bytes_and(&CONTROL);
     let source = std::fs::read_to_string(golden().join("templates/reasoning.jinja")).unwrap();

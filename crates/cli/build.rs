@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from, where that is known.
+//! Tells the binary which commit it was built from, where that is known: `ZINC_VERSION`, and `ZINC_COMMIT` (empty where it is not).
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,9 @@ fn main() {
     println!("cargo:rerun-if-changed={watched}");
     let git = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
     let commit = git.ok().filter(|o| o.status.success()).and_then(|o| String::from_utf8(o.stdout).ok());
-    if let Some(commit) = commit.as_deref().map(str::trim).filter(|c| !c.is_empty()) {
-        println!("cargo:rustc-env=ZINC_COMMIT={commit}");
-    }
+    let commit = commit.as_deref().map(str::trim).filter(|c| !c.is_empty());
+    let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let version = commit.map_or(version.clone(), |c| format!("{version} (commit {c})"));
+    println!("cargo:rustc-env=ZINC_VERSION={version}");
+    println!("cargo:rustc-env=ZINC_COMMIT={}", commit.unwrap_or_default());
 }

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 ///
 /// Exit codes: 0 success, 1 error (also: `check` found a fault), 2 wrong command line, 3 an output was found to be wrong.
 #[derive(Parser)]
-#[command(name = "zinc", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "zinc", version = env!("ZINC_VERSION"), propagate_version = true, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -13,7 +13,7 @@ use zinc_engine::{Engine, GenerateOptions, SamplingOptions};
 
 /// Answers one prompt: the text goes to standard output as it comes, figures to standard error.
 ///
-/// A model with a chat template reads the prompt as a user's message, any other continues it as a text.
+/// The prompt is a text to continue; with `--chat` it is a user's message, in the form of the model's chat template.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -21,13 +21,13 @@ pub struct Args {
     /// The prompt; `-` or none reads standard input.
     prompt: Option<String>,
     /// Read the prompt as a user's message; an error if the model has no chat template.
-    #[arg(long, conflicts_with = "raw")]
+    #[arg(long, overrides_with = "raw")]
     chat: bool,
-    /// Continue the prompt as a text, even if the model has a chat template.
-    #[arg(long)]
+    /// Continue the prompt as a text: the default, and undoes an earlier `--chat`.
+    #[arg(long, overrides_with = "chat", conflicts_with = "system")]
     raw: bool,
-    /// System message, before the prompt as a user's message.
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    /// System message before the user's message; implies `--chat`.
+    #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     #[command(flatten)]
     control: ControlArg,
@@ -86,13 +86,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// The prompt's tokens, and whether it is a user's message.
 fn prompt(args: &Args, engine: &Engine, text: &str) -> Outcome<(Vec<u32>, bool)> {
     let tokenizer = engine.tokenizer()?;
-    let wants_chat = args.chat || args.system.is_some();
-    let has_template = engine.gguf().metadata().get("tokenizer.chat_template").is_some();
-    if wants_chat || has_template && !args.raw {
+    if (args.chat || args.system.is_some()) && !args.raw {
         if args.control.control == Control::Parse {
             return Err(usage(
                 "`--control parse` is for a text to continue: a user's message never holds control tokens",
-                "add `--raw`, or leave out `--control parse`",
+                "leave out `--chat` and `--system`, or `--control parse`",
             ));
         }
         let mut conversation = Conversation::new(engine)?;

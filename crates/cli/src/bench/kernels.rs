@@ -1,7 +1,7 @@
 //! `zinc bench kernels`: the read bandwidth of matrix-vector products, on weights that no cache holds.
 
 use super::FormatArgs;
-use super::report::{program, program_text, quoted};
+use super::report::{program, quoted};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
@@ -90,7 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             writeln!(out, "{f},{},{},{},{times},{rates},{place}", args.rows, args.inner, args.columns)?;
         }
     } else {
-        writeln!(out, "{} on {} ({driver})", program_text(), caps.name)?;
+        writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
         writeln!(
             out,
             "{} x {} by {}\n",

@@ -12,13 +12,7 @@ use zinc_engine::Engine;
 
 /// Version and commit of this program.
 pub fn program() -> Value {
-    json!({ "version": env!("CARGO_PKG_VERSION"), "commit": option_env!("ZINC_COMMIT") })
-}
-
-/// `zinc 0.1.0 (commit 0123456789ab)`.
-pub fn program_text() -> String {
-    let commit = option_env!("ZINC_COMMIT").map_or(String::new(), |c| format!(" (commit {c})"));
-    format!("zinc {}{commit}", env!("CARGO_PKG_VERSION"))
+    json!({ "version": env!("CARGO_PKG_VERSION"), "commit": Some(env!("ZINC_COMMIT")).filter(|c| !c.is_empty()) })
 }
 
 pub fn print(
@@ -52,7 +46,7 @@ fn path(engine: &Engine, kind: Kind) -> String {
 
 fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {
     let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
-    writeln!(out, "{}", program_text())?;
+    writeln!(out, "zinc {}", env!("ZINC_VERSION"))?;
     writeln!(out, "model    {name}, {}, {}", engine.summary().architecture, output::bytes(bytes))?;
     for line in describe(engine) {
         writeln!(out, "{line}")?;
@@ -155,7 +149,7 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
             s.driver.clone(),
             s.kv_type.to_string(),
             env!("CARGO_PKG_VERSION").to_string(),
-            option_env!("ZINC_COMMIT").unwrap_or_default().to_string(),
+            env!("ZINC_COMMIT").to_string(),
         ];
         let cells: Vec<String> = cells.iter().map(|c| quoted(c)).collect();
         writeln!(out, "{}", cells.join(","))?;

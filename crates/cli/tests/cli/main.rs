@@ -17,8 +17,11 @@ use zinc_testkit::{Fixture, fixtures};
 
 /// What a run gave.
 pub struct Run {
+    /// Standard output.
     pub out: String,
+    /// Standard error.
     pub err: String,
+    /// Exit code; -1 where a signal ended it.
     pub code: i32,
 }
 
@@ -77,6 +80,7 @@ pub fn tiny(name: &str) -> Fixture {
     all.into_iter().min_by_key(|f| std::fs::metadata(&f.model).unwrap().len()).unwrap()
 }
 
+/// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -86,19 +86,20 @@ fn standard_input_is_the_prompt_when_none_is_given() {
 }
 
 #[test]
-fn a_model_with_a_chat_template_reads_a_message() {
+fn a_prompt_is_a_text_unless_it_is_said_to_be_a_message() {
     let model = tiny("qwen3").model;
     let json = |extra: &[&str]| {
         zinc(&[&["run", "-m", text(&model), "--json", "hi"], &CPU[..], extra].concat()).json()
     };
-    let (by_default, asked, raw, system) =
-        (json(&[]), json(&["--chat"]), json(&["--raw"]), json(&["--system", "be brief"]));
-    assert_eq!(by_default["prompt_tokens"], asked["prompt_tokens"]);
-    assert_eq!((by_default["chat"].as_bool(), raw["chat"].as_bool()), (Some(true), Some(false)));
     let len = |v: &Value| tokens(&v["prompt_tokens"]).len();
-    assert!(len(&raw) < len(&asked) && len(&asked) < len(&system));
-    let refused = zinc(&["run", "-m", text(&model), "--backend", "cpu", "--control", "parse", "hi"]).fails(2);
-    assert!(refused.contains("--raw"), "{refused}");
+    let (by_default, message, undone) = (json(&[]), json(&["--chat"]), json(&["--chat", "--raw"]));
+    let system = json(&["--system", "be brief"]);
+    assert_eq!((by_default["chat"].as_bool(), message["chat"].as_bool()), (Some(false), Some(true)));
+    assert_eq!(by_default["prompt_tokens"], undone["prompt_tokens"]);
+    assert!(len(&by_default) < len(&message) && len(&message) < len(&system));
+    let refused =
+        zinc(&["run", "-m", text(&model), "--backend", "cpu", "--chat", "--control", "parse", "hi"]).fails(2);
+    assert!(refused.contains("--control parse"), "{refused}");
 }
 
 #[test]

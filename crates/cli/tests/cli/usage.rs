@@ -6,7 +6,7 @@ use crate::{text, tiny, zinc};
 fn what_is_not_known_is_refused_with_exit_code_2() {
     for args in [
         &["run", "-m", "x", "--nonsense"][..],
-        &["run", "-m", "x", "--chat", "--raw", "y"],
+        &["run", "-m", "x", "--raw", "--system", "z", "y"],
         &["run", "hello"],
         &["nonsense"],
         &["bench"],

@@ -6,8 +6,10 @@
 #![allow(unsafe_code, reason = "the dispatcher that `multiversion` writes calls what it has checked")]
 
 use multiversion::{multiversion, target::target_cfg_f};
+use std::array::from_fn;
 
 const LANES: usize = 8;
+type Lanes = [f32; LANES];
 
 /// Weight rows that [`products`] takes together.
 pub(crate) const TILE_ROWS: usize = 4;
@@ -17,81 +19,105 @@ fn fused<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The dot products of R vectors with C vectors, all of one length.
 #[inline(always)]
-fn tile<const R: usize, const C: usize, const FMA: bool>(w: [&[f32]; R], x: [&[f32]; C]) -> [[f32; C]; R] {
-    let k = w[0].len();
-    let (w, x) = (w.map(|w| w[..k].as_chunks::<LANES>()), x.map(|x| x[..k].as_chunks::<LANES>()));
-    let mut acc = [[[0.0f32; LANES]; C]; R];
-    for i in 0..k / LANES {
-        for r in 0..R {
-            for c in 0..C {
-                let (a, b) = (&w[r].0[i], &x[c].0[i]);
-                for l in 0..LANES {
-                    acc[r][c][l] = fused::<FMA>(a[l], b[l], acc[r][c][l]);
-                }
-            }
-        }
+fn accumulate<const FMA: bool>(a: &Lanes, b: &Lanes, acc: &mut Lanes) {
+    for l in 0..LANES {
+        acc[l] = fused::<FMA>(a[l], b[l], acc[l]);
     }
-    for r in 0..R {
-        for c in 0..C {
-            for (l, (&a, &b)) in w[r].1.iter().zip(x[c].1).enumerate() {
-                acc[r][c][l] = fused::<FMA>(a, b, acc[r][c][l]);
-            }
-        }
-    }
-    acc.map(|row| row.map(|a| ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))))
 }
 
-/// `out[r·n + c] = w[r] · x[c]` for weight rows of `k` elements, `n` the number of vectors in `x`.
+/// The dot products of R vectors with C vectors, all of one length.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "r and c index two arrays each")]
+fn tile<const R: usize, const C: usize, const FMA: bool>(w: [&[f32]; R], x: [&[f32]; C]) -> [[f32; C]; R] {
+    let k = w[0].len();
+    let steps = k / LANES;
+    // Cut to one length, so that no bounds are checked in the loop.
+    let w_steps: [&[Lanes]; R] = from_fn(|r| &w[r].as_chunks().0[..steps]);
+    let x_steps: [&[Lanes]; C] = from_fn(|c| &x[c].as_chunks().0[..steps]);
+    let mut acc = [[[0.0; LANES]; C]; R];
+    for i in 0..steps {
+        for r in 0..R {
+            for c in 0..C {
+                accumulate::<FMA>(&w_steps[r][i], &x_steps[c][i], &mut acc[r][c]);
+            }
+        }
+    }
+    if k % LANES != 0 {
+        let w: [Lanes; R] = from_fn(|r| padded(&w[r][steps * LANES..]));
+        let x: [Lanes; C] = from_fn(|c| padded(&x[c][steps * LANES..k]));
+        for r in 0..R {
+            for c in 0..C {
+                accumulate::<FMA>(&w[r], &x[c], &mut acc[r][c]);
+            }
+        }
+    }
+    acc.map(|row| row.map(sum))
+}
+
+#[inline(always)]
+fn padded(rest: &[f32]) -> Lanes {
+    let mut lanes = [0.0; LANES];
+    lanes.iter_mut().zip(rest).for_each(|(l, &v)| *l = v);
+    lanes
+}
+
+/// The sum of the lanes. Takes a copy and is not inlined, so that in the loop above the accumulators stay in registers as whole vectors:
+/// else the compiler lays them out for these additions, at a tenth of the speed.
+#[inline(never)]
+fn sum(a: Lanes) -> f32 {
+    ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
+}
+
+// Each tile is a function of its own: inlined into a larger one, the compiler keeps the accumulators in memory.
+
 #[multiversion(targets("x86_64+avx2+fma"))]
-pub(crate) fn products(w: &[f32], k: usize, x: &[&[f32]], out: &mut [f32]) {
-    const FMA: bool = target_cfg_f!(target_feature = "fma");
-    let n = x.len();
-    let tiles = w.chunks_exact(TILE_ROWS * k);
-    let rest = tiles.remainder();
-    let out_tiles = out.chunks_mut(TILE_ROWS * n);
-    for (w, out) in tiles.zip(out_tiles) {
-        let w = [&w[..k], &w[k..2 * k], &w[2 * k..3 * k], &w[3 * k..4 * k]];
-        let columns = x.chunks_exact(3);
-        for (i, &x) in columns.remainder().iter().enumerate() {
-            let y = tile::<4, 1, FMA>(w, [x]);
-            let c = n - columns.remainder().len() + i;
-            (0..4).for_each(|r| out[r * n + c] = y[r][0]);
-        }
-        for (i, x) in columns.enumerate() {
-            let y = tile::<4, 3, FMA>(w, [x[0], x[1], x[2]]);
-            (0..4).for_each(|r| out[r * n + 3 * i..][..3].copy_from_slice(&y[r]));
-        }
-    }
-    let done = w.len() / (TILE_ROWS * k) * TILE_ROWS;
-    for (i, w) in rest.chunks_exact(k).enumerate() {
-        for (c, &x) in x.iter().enumerate() {
-            out[(done + i) * n + c] = tile::<1, 1, FMA>([w], [x])[0][0];
-        }
-    }
+fn tile_4x3(w: [&[f32]; 4], x: [&[f32]; 3]) -> [[f32; 3]; 4] {
+    tile::<4, 3, { target_cfg_f!(target_feature = "fma") }>(w, x)
+}
+
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn tile_4x1(w: [&[f32]; 4], x: [&[f32]; 1]) -> [[f32; 1]; 4] {
+    tile::<4, 1, { target_cfg_f!(target_feature = "fma") }>(w, x)
 }
 
 /// The dot product of two vectors of one length.
 #[multiversion(targets("x86_64+avx2+fma"))]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    const FMA: bool = target_cfg_f!(target_feature = "fma");
-    tile::<1, 1, FMA>([a], [b])[0][0]
+    tile::<1, 1, { target_cfg_f!(target_feature = "fma") }>([a], [b])[0][0]
+}
+
+/// `out[r·n + c] = w[r] · x[c]` for weight rows of `k` elements, `n` the number of vectors in `x`.
+pub(crate) fn products(w: &[f32], k: usize, x: &[&[f32]], out: &mut [f32]) {
+    let n = x.len();
+    let tiles = w.chunks_exact(TILE_ROWS * k);
+    let (rest, done) = (tiles.remainder(), tiles.len() * TILE_ROWS);
+    for (w, out) in tiles.zip(out.chunks_mut(TILE_ROWS * n)) {
+        let w = from_fn(|r| &w[r * k..][..k]);
+        let (threes, ones) = x.as_chunks::<3>();
+        for (i, &x) in threes.iter().enumerate() {
+            let y = tile_4x3(w, x);
+            (0..TILE_ROWS).for_each(|r| out[r * n + 3 * i..][..3].copy_from_slice(&y[r]));
+        }
+        for (c, &x) in (n - ones.len()..n).zip(ones) {
+            let y = tile_4x1(w, [x]);
+            (0..TILE_ROWS).for_each(|r| out[r * n + c] = y[r][0]);
+        }
+    }
+    for (w, out) in rest.chunks_exact(k).zip(out[done * n..].chunks_mut(n)) {
+        out.iter_mut().zip(x).for_each(|(y, x)| *y = dot(w, x));
+    }
 }
 
 /// `scores[j] = q · keys[j·stride ..]`.
-#[multiversion(targets("x86_64+avx2+fma"))]
 pub(crate) fn scores(q: &[f32], keys: &[f32], stride: usize, scores: &mut [f32]) {
-    const FMA: bool = target_cfg_f!(target_feature = "fma");
     let key = |j: usize| &keys[j * stride..][..q.len()];
-    let whole = scores.len() / 4 * 4;
-    for j in (0..whole).step_by(4) {
-        let y = tile::<4, 1, FMA>([key(j), key(j + 1), key(j + 2), key(j + 3)], [q]);
-        (0..4).for_each(|r| scores[j + r] = y[r][0]);
+    let (fours, ones) = scores.as_chunks_mut::<4>();
+    let done = 4 * fours.len();
+    for (i, four) in fours.iter_mut().enumerate() {
+        *four = tile_4x1(from_fn(|r| key(4 * i + r)), [q]).map(|[score]| score);
     }
-    for j in whole..scores.len() {
-        scores[j] = tile::<1, 1, FMA>([key(j)], [q])[0][0];
-    }
+    ones.iter_mut().enumerate().for_each(|(j, score)| *score = dot(key(done + j), q));
 }
 
 /// `y += a · x`.
@@ -125,9 +151,9 @@ pub(crate) fn delta_step(
     const FMA: bool = target_cfg_f!(target_feature = "fma");
     for ((s, &v), out) in state.chunks_exact_mut(k.len()).zip(v).zip(out) {
         s.iter_mut().for_each(|s| *s *= decay);
-        let d = rate * (v - tile::<1, 1, FMA>([s], [k])[0][0]);
+        let d = rate * (v - dot(s, k));
         add_scaled::<FMA>(d, k, s);
-        *out = tile::<1, 1, FMA>([s], [q])[0][0];
+        *out = dot(s, q);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A plan's own consistency: every executor may rely on it.
 
-use crate::op::Op;
-use crate::spec::Plan;
+use crate::op::{Op, Scalar};
+use crate::spec::{Plan, StateSpec};
 
 /// What is wrong with a plan. It names the operation, since the fault lies in the lowering of an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +33,7 @@ impl Plan {
             if let Some(w) = node.op.weights().iter().find(|w| w.index() >= self.weights.len()) {
                 return fail(format!("unknown weight {}", w.0));
             }
-            if let Err(what) = self.check_shape(&node.op) {
+            if let Err(what) = self.check_ids(&node.op).and_then(|()| self.check_shape(&node.op)) {
                 return fail(what);
             }
             let Some(out) = node.op.output() else { continue };
@@ -80,6 +80,20 @@ impl Plan {
         Ok(())
     }
 
+    fn check_ids(&self, op: &Op) -> Result<(), String> {
+        let (what, id, known) = match *op {
+            Op::Rope { table, .. } => ("rotary table", table.0, self.ropes.len()),
+            Op::KvWrite { kv, .. } | Op::Attention { kv, .. } => ("KV cache", kv.0, self.kv.len()),
+            Op::Route { route, .. }
+            | Op::ExpertLinear { route, .. }
+            | Op::ExpertBias { route, .. }
+            | Op::ExpertSum { route, .. } => ("expert choice", route.0, self.routes.len()),
+            Op::Conv { state, .. } | Op::DeltaNet { state, .. } => ("state", state.0, self.states.len()),
+            _ => return Ok(()),
+        };
+        if (id as usize) < known { Ok(()) } else { Err(format!("unknown {what} {id}")) }
+    }
+
     fn check_shape(&self, op: &Op) -> Result<(), String> {
         let expect = |what: &str, got: u32, want: u32| {
             if got == want { Ok(()) } else { Err(format!("{what} is {got}, expected {want}")) }
@@ -106,8 +120,14 @@ impl Plan {
                 expect("up width", up.width, gate.width)?;
                 expect("output width", out.width, gate.width)
             }
-            Op::Scale { x, out, .. } | Op::Softcap { x, out, .. } | Op::L2Norm { x, out, .. } => {
-                expect("output width", out.width, x.width)
+            Op::Scale { x, by, out } => {
+                expect("output width", out.width, x.width)?;
+                if let Scalar::Weight(w) = by { expect("factor", self.weight(w).k, 1) } else { Ok(()) }
+            }
+            Op::Softcap { x, out, .. } => expect("output width", out.width, x.width),
+            Op::L2Norm { x, group, out, .. } => {
+                expect("output width", out.width, x.width)?;
+                expect("columns beyond whole groups", x.width % group.max(1), 0)
             }
             Op::Rope { x, head_size, table, out, .. } => {
                 expect("output width", out.width, x.width)?;
@@ -124,11 +144,12 @@ impl Plan {
                 expect("key width", k.width, s.heads * s.key_size)?;
                 expect("value width", v.width, s.heads * s.value_size)
             }
-            Op::Attention { q, kv, heads, out, .. } => {
+            Op::Attention { q, kv, heads, sinks, out, .. } => {
                 let s = self.kv(kv);
                 expect("query width", q.width, heads * s.key_size)?;
                 expect("output width", out.width, heads * s.value_size)?;
-                expect("query heads beyond whole KV groups", heads % s.heads.max(1), 0)
+                expect("query heads beyond whole KV groups", heads % s.heads.max(1), 0)?;
+                sinks.map_or(Ok(()), |w| expect("sinks", self.weight(w).k, heads))
             }
             Op::SigmoidGate { x, gate, out } => {
                 expect("output width", out.width, x.width)?;
@@ -154,14 +175,34 @@ impl Plan {
                 expect("output width", out.width, x.width)?;
                 expect("bias", self.weight(bias).k * self.route(route).top_k, x.width)
             }
-            Op::ExpertSum { x, route, out, .. } => {
-                expect("input width", x.width, out.width * self.route(route).top_k)
+            Op::ExpertSum { x, route, scale, out } => {
+                let r = self.route(route);
+                expect("input width", x.width, out.width * r.top_k)?;
+                scale.map_or(Ok(()), |w| expect("expert factors", self.weight(w).k, r.experts))
             }
-            Op::Conv { x, weight, out, .. } => {
+            Op::Conv { x, weight, state, out } => {
+                let StateSpec::Conv { channels, taps } = *self.state(state) else {
+                    return Err("the state is not a convolution's".into());
+                };
                 expect("output width", out.width, x.width)?;
-                expect("channels", self.weight(weight).m, x.width)
+                expect("channels", self.weight(weight).m, x.width)?;
+                expect("taps", self.weight(weight).k, taps)?;
+                expect("channels of the state", channels, x.width)
             }
-            Op::DeltaNet { q, k, .. } => expect("key width", k.width, q.width),
+            Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, state, out, .. } => {
+                let StateSpec::DeltaNet { heads, key_size, value_size, key_heads } = *self.state(state) else {
+                    return Err("the state is not a delta net's".into());
+                };
+                expect("query width", q.width, key_heads * key_size)?;
+                expect("key width", k.width, q.width)?;
+                expect("value width", v.width, heads * value_size)?;
+                expect("output width", out.width, v.width)?;
+                expect("value heads beyond whole key groups", heads % key_heads.max(1), 0)?;
+                for (what, width) in [("alpha", alpha.width), ("beta", beta.width)] {
+                    expect(what, width, heads)?;
+                }
+                [dt_bias, a].into_iter().try_for_each(|w| expect("head vector", self.weight(w).k, heads))
+            }
             Op::SelectLogits { x, out } => expect("output width", out.width, x.width),
         }
     }

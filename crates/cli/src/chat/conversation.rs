@@ -2,7 +2,7 @@
 
 use crate::error::{Outcome, error};
 use zinc_engine::Engine;
-use zinc_text::{ChatTemplate, Message, RenderInput, Tokenizer};
+use zinc_text::{ChatTemplate, Detokenizer, Message, RenderInput, Tokenizer};
 
 /// Messages, and the tokens of the last turn so that the next one adds to them.
 pub struct Conversation {
@@ -94,15 +94,30 @@ impl Turn {
     fn continued(&self, rendered: &[u32], tokenizer: &Tokenizer) -> Option<Vec<u32>> {
         let (text, said) = self.answer.as_ref()?;
         let after = rendered.strip_prefix(self.rendered.as_slice())?;
-        // The answer cannot hold a control token, so the first one is what the template wrote behind it.
-        let end = after.iter().position(|&id| tokenizer.is_control(id))?;
-        if tokenizer.decode(&after[..end]).trim() != text.trim() {
-            return None; // the template shows the answer in another form, without its reasoning for one
-        }
+        let end = end_of(text, after, tokenizer)?;
         let said = match said.split_last() {
             Some((&last, rest)) if tokenizer.is_end_of_generation(last) => rest,
             _ => said,
         };
         Some([&self.fed, said, &after[end..]].concat())
     }
+}
+
+/// How many of `tokens` are the answer `text`, which the template put in front of something else. `None` where it shows the answer in
+/// another form, without its reasoning for one, or where the answer's end and what follows share a token.
+fn end_of(text: &str, tokens: &[u32], tokenizer: &Tokenizer) -> Option<usize> {
+    // An answer cannot hold a control token, so the first one is the template's. Many templates trim what is before it.
+    let control = tokens.iter().position(|&id| tokenizer.is_control(id));
+    if let Some(end) = control.filter(|&end| tokenizer.decode(&tokens[..end]).trim() == text.trim()) {
+        return Some(end);
+    }
+    let mut detokenizer = Detokenizer::continuing(tokenizer);
+    let mut rest = text;
+    for (i, &id) in tokens.iter().enumerate() {
+        if rest.is_empty() {
+            return Some(i);
+        }
+        rest = rest.strip_prefix(detokenizer.push(id).as_str())?;
+    }
+    None
 }

@@ -44,14 +44,27 @@ void kv_store(uvec2 row, uint dim, float value) {
 #endif
 }
 
-// Elements 8·chunk .. 8·chunk + 8 of a row.
-void kv_load8(uvec2 row, uint chunk, out vec4 low, out vec4 high) {
+// Elements 8·chunk .. 8·chunk + 8 of a row, as they lie in memory.
 #ifdef KV_F16
-    uvec4 bits = UVec4In(row).v[chunk];
+#define KvChunk uvec4
+#else
+struct KvChunk { vec4 low, high; };
+#endif
+
+KvChunk kv_load(uvec2 row, uint chunk) {
+#ifdef KV_F16
+    return UVec4In(row).v[chunk];
+#else
+    return KvChunk(Vec4In(row).v[2 * chunk], Vec4In(row).v[2 * chunk + 1]);
+#endif
+}
+
+void kv_decode(KvChunk bits, out vec4 low, out vec4 high) {
+#ifdef KV_F16
     low = vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
     high = vec4(unpackHalf2x16(bits.z), unpackHalf2x16(bits.w));
 #else
-    low = Vec4In(row).v[2 * chunk];
-    high = Vec4In(row).v[2 * chunk + 1];
+    low = bits.low;
+    high = bits.high;
 #endif
 }

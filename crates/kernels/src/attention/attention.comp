@@ -43,8 +43,11 @@ const uint KEY_CHUNKS = KEY_SIZE / 8;
 const uint VALUE_CHUNKS = VALUE_SIZE / 8;
 // The values' keys are shared out over slices of the workgroup.
 const uint SLICES = THREADS / VALUE_CHUNKS;
-// Heads that are summed over the slices at a time.
-const uint SUM_HEADS = HEADS < 4 ? HEADS : 4;
+// Keys of a slice, and how many of their values are loaded before the scores are computed.
+const uint SLICE_KEYS = (KEY_BLOCK + SLICES - 1) / SLICES;
+const uint EARLY_KEYS = SLICE_KEYS < 8 ? SLICE_KEYS : 8;
+// Heads that are summed over the slices at a time: as many as 16 KiB hold.
+const uint SUM_HEADS = HEADS < 512 / THREADS ? HEADS : (THREADS < 512 ? 512 / THREADS : 1);
 
 shared vec4 query[HEADS * KEY_SIZE / 4];
 shared uint cache_row[KEY_BLOCK];
@@ -74,7 +77,7 @@ void compute_scores(uint first, uint last) {
     }
     for (uint c = lane; c < KEY_CHUNKS; c += LANES) {
         vec4 k0[TEAM_KEYS], k1[TEAM_KEYS];
-        [[unroll]] for (uint j = 0; j < TEAM_KEYS; j++) kv_load8(key[j], c, k0[j], k1[j]);
+        [[unroll]] for (uint j = 0; j < TEAM_KEYS; j++) kv_decode(kv_load(key[j], c), k0[j], k1[j]);
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
             vec4 q0 = query[h * KEY_SIZE / 4 + 2 * c], q1 = query[h * KEY_SIZE / 4 + 2 * c + 1];
             [[unroll]] for (uint j = 0; j < TEAM_KEYS; j++) {
@@ -119,19 +122,31 @@ void compute_weights(uint part, uint heads) {
     }
 }
 
-void compute_values(uint part, uint heads) {
+KvChunk load_values(uint chunk, uint i) {
+    return kv_load(kv_address(p.v_cache, cache_row[i], VALUE_SIZE), chunk);
+}
+
+void add_values(KvChunk bits, uint i, inout vec4 v0[HEADS], inout vec4 v1[HEADS]) {
+    vec4 x0, x1;
+    kv_decode(bits, x0, x1);
+    [[unroll]] for (uint h = 0; h < HEADS; h++) {
+        vec4 w = vec4(score[h * KEY_BLOCK + i]);
+        v0[h] = fma(w, x0, v0[h]);
+        v1[h] = fma(w, x1, v1[h]);
+    }
+}
+
+void compute_values(uint part, uint heads, KvChunk early[EARLY_KEYS]) {
     uint slice = gl_LocalInvocationIndex / VALUE_CHUNKS, chunk = gl_LocalInvocationIndex % VALUE_CHUNKS;
     vec4 v0[HEADS], v1[HEADS];
     [[unroll]] for (uint h = 0; h < HEADS; h++) v0[h] = v1[h] = vec4(0.0);
     if (slice < SLICES) {
-        for (uint i = slice; i < KEY_BLOCK; i += SLICES) {
-            vec4 x0, x1;
-            kv_load8(kv_address(p.v_cache, cache_row[i], VALUE_SIZE), chunk, x0, x1);
-            [[unroll]] for (uint h = 0; h < HEADS; h++) {
-                vec4 w = vec4(score[h * KEY_BLOCK + i]);
-                v0[h] = fma(w, x0, v0[h]);
-                v1[h] = fma(w, x1, v1[h]);
-            }
+        [[unroll]] for (uint j = 0; j < EARLY_KEYS; j++) {
+            uint i = slice + j * SLICES;
+            if (i < KEY_BLOCK) add_values(early[j], i, v0, v1);
+        }
+        for (uint i = slice + EARLY_KEYS * SLICES; i < KEY_BLOCK; i += SLICES) {
+            add_values(load_values(chunk, i), i, v0, v1);
         }
     }
     [[unroll]] for (uint first = 0; first < HEADS; first += SUM_HEADS) {
@@ -181,10 +196,15 @@ void main() {
         query[i] = used ? vec4(p.q.v[at], p.q.v[at + 1], p.q.v[at + 2], p.q.v[at + 3]) : vec4(0.0);
     }
     barrier();
+    KvChunk early[EARLY_KEYS];
+    uint slice = gl_LocalInvocationIndex / VALUE_CHUNKS;
+    [[unroll]] for (uint j = 0; j < EARLY_KEYS; j++) {
+        early[j] = load_values(gl_LocalInvocationIndex % VALUE_CHUNKS, min(slice + j * SLICES, KEY_BLOCK - 1));
+    }
     compute_scores(first, last);
     barrier();
     uint part = ((row * p.kv_heads * p.group + first_head) * p.max_blocks + gl_WorkGroupID.x) * (VALUE_SIZE + PART_EXTRA);
     compute_weights(part, heads);
     barrier();
-    compute_values(part, heads);
+    compute_values(part, heads, early);
 }

@@ -27,12 +27,17 @@ layout(push_constant, scalar) uniform Push {
 
 shared uvec2 list[PART];
 
-// Bitonic sort, first candidate first.
+// Bitonic sort, first candidate first. Steps of at most a subgroup stay among the candidates of a subgroup's own pairs, so
+// only those around longer steps wait for the workgroup.
 void sort() {
+    uint own = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+    uint before = PART;
     for (uint size = 2; size <= PART; size *= 2) {
         for (uint step = size / 2; step > 0; step /= 2) {
-            barrier();
-            for (uint i = gl_LocalInvocationIndex; i < PART / 2; i += gl_WorkGroupSize.x) {
+            if (max(step, before) > gl_SubgroupSize) barrier();
+            else subgroupBarrier();
+            before = step;
+            for (uint i = own; i < PART / 2; i += gl_WorkGroupSize.x) {
                 uint low = (i / step) * 2 * step + i % step, high = low + step;
                 uvec2 a = list[low], b = list[high];
                 if (comes_before(b, a) == ((low & size) == 0)) {

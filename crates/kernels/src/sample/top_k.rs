@@ -67,7 +67,7 @@ impl TopK {
 fn part(k: &Kernels) -> (u32, u32) {
     match k.policy().class {
         DeviceClass::Software => (1024, 64),
-        _ => (2048, 512),
+        _ => (1024, 512),
     }
 }
 

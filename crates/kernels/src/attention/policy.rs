@@ -31,7 +31,7 @@ impl AttentionPolicy {
                 AttentionPolicy { key_block: 64, threads: 128, key_lanes: 8, heads: 4, combine_threads: 256 }
             }
             DeviceClass::Software => {
-                AttentionPolicy { key_block: 32, threads: 64, key_lanes: 4, heads: 8, combine_threads: 64 }
+                AttentionPolicy { key_block: 32, threads: 64, key_lanes: 4, heads: 4, combine_threads: 64 }
             }
         }
     }

@@ -20,9 +20,9 @@ use zinc_vulkan::{Device, DeviceWish};
 /// Exit code 1 if something is. With `--budget` and no device, memory is planned for a device of that size.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run every kernel's suite on the device and compare with the references.
-    #[arg(long)]
-    ops: bool,
+    /// Run the kernels' suites on the device and compare with the references; `--ops=FAMILY,…`: only these.
+    #[arg(long, value_name = "FAMILY", num_args = 0.., require_equals = true, value_delimiter = ',', value_parser = family)]
+    ops: Option<Vec<String>>,
     /// Check that this model can run, how, and with how much memory.
     #[arg(short = 'm', long = "model", value_name = "FILE")]
     model: Option<PathBuf>,
@@ -42,14 +42,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .collect();
     writeln!(out, "accelerated paths: {} (`--disable PATH` switches one off)", paths.join(", "))?;
     let mut faults = 0;
-    if args.ops {
+    if let Some(families) = &args.ops {
         let device = device.as_ref().ok_or_else(|| {
             error(
                 "`--ops` needs a Vulkan device",
                 "`zinc devices` lists them; `--device NAME` takes a software driver too",
             )
         })?;
-        faults += ops(device, out)?;
+        faults += ops(device, families, out)?;
     }
     if let Some(path) = &args.model {
         faults += model(path, &options, device.clone(), out)?;
@@ -96,11 +96,17 @@ fn find_device(args: &Args, options: &LoadOptions, out: &mut dyn Write) -> Outco
     }
 }
 
-/// Runs all suites; returns how many cases failed.
-fn ops(device: &Device, out: &mut dyn Write) -> Outcome<usize> {
+fn family(name: &str) -> Result<String, String> {
+    let names: Vec<&str> = suites().iter().map(|s| s.0).collect();
+    if names.contains(&name) { Ok(name.into()) } else { Err(format!("there are {}", names.join(", "))) }
+}
+
+/// Runs the suites of these families, of all where none is named; returns how many cases failed.
+fn ops(device: &Device, families: &[String], out: &mut dyn Write) -> Outcome<usize> {
     let kernels = Kernels::new(device);
     let mut faults = 0;
-    for (name, suite) in suites() {
+    let wanted = |name: &str| families.is_empty() || families.iter().any(|f| f == name);
+    for (name, suite) in suites().iter().filter(|s| wanted(s.0)) {
         let results = suite(&kernels);
         let bad: Vec<_> = results.iter().filter(|r| !r.ok).collect();
         let verdict = if bad.is_empty() { "ok".to_string() } else { format!("{} FAILED", bad.len()) };

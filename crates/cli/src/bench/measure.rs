@@ -39,7 +39,12 @@ pub struct Measured {
     pub repeatable: bool,
     /// Hash of the logits after the last token and of the tokens.
     pub hash: u64,
+    /// Tokens a second in each quarter of the last repeat of a decode of at least [`QUARTERED`] tokens: whether the rate falls.
+    pub quarters: Option<[f64; 4]>,
 }
+
+/// Below this a quarter is too short to say anything.
+const QUARTERED: usize = 64;
 
 impl Measured {
     /// Whether the output was as it must be.
@@ -74,6 +79,7 @@ struct Run {
     seconds: f64,
     logits: Vec<f32>,
     tokens: Vec<u32>,
+    quarters: Option<[f64; 4]>,
 }
 
 /// A loaded model under measurement.
@@ -97,7 +103,12 @@ impl Bench {
             bench.fill(&text[..depth])?;
             let start = Instant::now();
             let logits = bench.engine.forward(&mut bench.sequence, &text[depth..], Want::Last)?;
-            Ok(Run { seconds: start.elapsed().as_secs_f64(), logits: logits.values, tokens: Vec::new() })
+            Ok(Run {
+                seconds: start.elapsed().as_secs_f64(),
+                logits: logits.values,
+                tokens: Vec::new(),
+                quarters: None,
+            })
         })
     }
 
@@ -109,16 +120,23 @@ impl Bench {
             GenerateOptions { max_tokens: tokens + 1, ignore_end: true, ..GenerateOptions::default() };
         self.repeat(Kind::Decode, tokens, depth, |bench| {
             let mut generated = Vec::new();
+            let mut times = Vec::new();
             let stats = bench.engine.generate(&mut bench.sequence, &prompt, &options, &mut |event| {
                 if let Event::Token { id, .. } = event {
                     generated.push(id);
+                    times.push(Instant::now());
                 }
                 ControlFlow::Continue(())
             })?;
             // The logits after the last token but one chose the last token; computed again they must still be finite.
             let last = generated.last().copied().into_iter().collect::<Vec<u32>>();
             let logits = bench.engine.forward(&mut bench.sequence, &last, Want::Last)?;
-            Ok(Run { seconds: stats.decode_seconds, logits: logits.values, tokens: generated })
+            Ok(Run {
+                seconds: stats.decode_seconds,
+                logits: logits.values,
+                tokens: generated,
+                quarters: quarters(&times),
+            })
         })
     }
 
@@ -130,7 +148,7 @@ impl Bench {
         mut once: impl FnMut(&mut Bench) -> Outcome<Run>,
     ) -> Outcome<Measured> {
         let mut seconds = Vec::new();
-        let (mut finite, mut repeatable, mut hash) = (true, true, None);
+        let (mut finite, mut repeatable, mut hash, mut quarters) = (true, true, None, None);
         for i in 0..self.warm_up + self.repeats {
             let run = once(self)?;
             finite &= !run.logits.is_empty() && run.logits.iter().all(|v| v.is_finite());
@@ -138,9 +156,19 @@ impl Bench {
             repeatable &= *hash.get_or_insert(this) == this;
             if i >= self.warm_up {
                 seconds.push(run.seconds);
+                quarters = run.quarters;
             }
         }
-        Ok(Measured { kind, tokens, depth, seconds, finite, repeatable, hash: hash.unwrap_or_default() })
+        Ok(Measured {
+            kind,
+            tokens,
+            depth,
+            seconds,
+            finite,
+            repeatable,
+            hash: hash.unwrap_or_default(),
+            quarters,
+        })
     }
 
     /// Leaves exactly `tokens` in the sequence.
@@ -168,6 +196,15 @@ impl Bench {
         let text: Vec<u32> = plain.iter().copied().filter(ordinary).take(n).collect();
         if text.len() == n { text } else { plain[..n].to_vec() }
     }
+}
+
+/// Tokens a second in each quarter, from the times of the tokens.
+fn quarters(times: &[Instant]) -> Option<[f64; 4]> {
+    let steps = times.len().checked_sub(1).filter(|&n| n >= QUARTERED)?;
+    Some(std::array::from_fn(|q| {
+        let (from, to) = (q * steps / 4, (q + 1) * steps / 4);
+        (to - from) as f64 / (times[to] - times[from]).as_secs_f64().max(1e-9)
+    }))
 }
 
 /// FNV-1a (64 bits) over the bits of the logits and the tokens.

@@ -80,7 +80,12 @@ fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Writ
             verdict,
         ]);
     }
-    table.write(out, 0)
+    table.write(out, 0)?;
+    for (r, q) in results.iter().filter_map(|r| Some((r, r.quarters?))) {
+        let [a, b, c, d] = q;
+        writeln!(out, "{} {} by quarters: {a:.2}, {b:.2}, {c:.2}, {d:.2} tok/s", r.kind.name(), r.tokens)?;
+    }
+    Ok(())
 }
 
 fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Value {
@@ -92,7 +97,7 @@ fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Value {
                 "test": r.kind.name(), "tokens": r.tokens, "depth": r.depth, "seconds": r.seconds,
                 "tokens_per_second": { "median": r.median(), "min": rates.first(), "max": rates.last() },
                 "path": path(engine, r.kind), "finite": r.finite, "repeatable": r.repeatable,
-                "output_hash": format!("{:016x}", r.hash),
+                "output_hash": format!("{:016x}", r.hash), "tokens_per_second_by_quarter": r.quarters,
             })
         })
         .collect();

@@ -67,3 +67,13 @@ fn check_names_the_device_it_cannot_find() {
     assert!(error.contains("no such card"), "{error}");
     zinc(&["check", "--ops", "--backend", "cpu"]).fails(1);
 }
+
+#[test]
+fn check_runs_the_suites_of_kernels() {
+    zinc(&["check", "--ops=nonsense"]).fails(2);
+    let Some(device) = lavapipe() else { return };
+    let said = zinc(&["check", "--ops=embed,kv", "--device", device]).ok();
+    let suites: Vec<&str> = said.lines().filter(|l| l.starts_with("kernels of ")).collect();
+    assert_eq!(suites.len(), 2, "{said}");
+    assert!(suites.iter().all(|l| l.ends_with(" cases, ok")), "{said}");
+}

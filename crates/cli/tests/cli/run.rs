@@ -165,3 +165,24 @@ fn a_real_model_answers_sensibly() {
     let answer = zinc(&args).ok();
     assert!(answer.contains("Paris"), "{answer}");
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_answer_and_the_figures_follow() {
+    use std::io::Read;
+    let Some(model) = model_file("smollm2-135m-instruct-q4_1.gguf") else { return };
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_zinc"))
+        .args(["run", "-m", text(&model), "--backend", "cpu", "-n", "4000", "Once upon a time"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first bytes of the answer are there, so the generation has begun.
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).unwrap();
+    let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("interrupted") && said.contains("on       cpu"), "{said}");
+}

@@ -23,15 +23,12 @@ pub(crate) fn field<const N: usize>(block: &[u8], at: usize) -> &[u8; N] {
 /// 4-bit codes of 32 elements: element j is the low nibble of byte j, element j + 16 the high one.
 ///
 /// Decoders take codes apart first and then turn 32 of them into values in one plain loop: shorter loops, or loops with two
-/// outputs, are unrolled before they can be vectorised, and are several times slower. Here the 16 bytes are one number, so that
-/// there is no loop at all.
+/// outputs, are unrolled before they can be vectorised, and are several times slower.
 #[inline(always)]
 pub(crate) fn nibbles(codes: &[u8; 16]) -> [u8; 32] {
-    const LOW: u128 = u128::from_ne_bytes([15; 16]);
-    let codes = u128::from_le_bytes(*codes);
     let mut elements = [0; 32];
-    elements[..16].copy_from_slice(&(codes & LOW).to_le_bytes());
-    elements[16..].copy_from_slice(&((codes >> 4) & LOW).to_le_bytes());
+    elements[..16].copy_from_slice(&codes.map(|c| c & 15));
+    elements[16..].copy_from_slice(&codes.map(|c| c >> 4));
     elements
 }
 

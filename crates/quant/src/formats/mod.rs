@@ -23,8 +23,14 @@ macro_rules! block_format {
         #[allow(unsafe_code, reason = "the dispatcher that `multiversion` writes calls what it has checked")]
         #[multiversion::multiversion(targets("x86_64+avx2+fma"))]
         fn decode_blocks(src: &[u8], dst: &mut [f32]) {
-            for (block, values) in src.as_chunks().0.iter().zip(dst.as_chunks_mut().0) {
+            // A block by itself becomes vectors; inlined into the loop over blocks, pairs of blocks are interleaved, at half the speed.
+            #[multiversion::inherit_target]
+            #[inline(never)]
+            fn one(block: &[u8; $bytes], values: &mut [f32; $elems]) {
                 decode_block(block, values);
+            }
+            for (block, values) in src.as_chunks().0.iter().zip(dst.as_chunks_mut().0) {
+                if $elems == 1 { decode_block(block, values) } else { one(block, values) }
             }
         }
     };

@@ -131,13 +131,14 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Runs a decode step at the end of the sequence with timestamps and gives the GPU time of each dispatch, in order of execution.
-    /// The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
-    pub fn profile_step(&mut self, sequence: &mut Sequence) -> Result<Vec<OpTime>, Error> {
-        self.check(sequence, &[0])?;
+    /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each
+    /// dispatch, in order of execution. The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
+    pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {
+        let rows = rows.clamp(1, self.prefill_path().chunk);
+        self.check(sequence, &vec![0; rows as usize])?;
         match &mut self.backend {
             Backend::Cpu(_) => Ok(Vec::new()),
-            Backend::Vulkan(executor) => executor.profile_step(sequence),
+            Backend::Vulkan(executor) => executor.profile_step(sequence, rows),
         }
     }
 

@@ -64,6 +64,7 @@ impl Engine {
             choices: Choices::default(),
         };
         let stop = self.run(sequence, prompt, options, &mut run, on_event)?;
+        sequence.truncate(sequence.len()); // gives back the pages that were reserved for more tokens
         let first = run.first.unwrap_or_else(Instant::now);
         let (dispatches, barriers) = match &self.backend {
             Backend::Cpu(_) => (0, 0),

@@ -10,6 +10,7 @@ fn caps() -> Capabilities {
     caps.subgroup.size = 32;
     caps.limits.shared_memory = 32 << 10;
     caps.limits.workgroup_invocations = 1024;
+    caps.limits.workgroup_size = [1024, 1024, 64];
     caps
 }
 

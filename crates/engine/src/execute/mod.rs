@@ -8,6 +8,8 @@ mod greedy;
 mod load_plan;
 mod record;
 mod step;
+#[cfg(test)]
+mod tests;
 pub(crate) mod weights;
 
 use crate::compile::{Head, Schedule, Shape, Target, compile};

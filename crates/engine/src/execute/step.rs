@@ -122,7 +122,7 @@ impl Executor {
     }
 
     /// Spoils the result buffers, so that what is read afterwards is this step's.
-    fn poison(&self, tail: Tail, logit_rows: u32) -> Result<(), Error> {
+    pub(super) fn poison(&self, tail: Tail, logit_rows: u32) -> Result<(), Error> {
         match tail {
             Tail::None | Tail::Greedy => {}
             Tail::Candidates => self.buffers.candidates.write(0, &POISON.to_le_bytes())?,
@@ -205,7 +205,7 @@ impl Executor {
         Ok((sampler.sample(&self.full_row(step)?)?, true))
     }
 
-    fn read_candidates(&self) -> Result<Candidates, Error> {
+    pub(super) fn read_candidates(&self) -> Result<Candidates, Error> {
         let words: Vec<u32> = self.buffers.candidates.read_as()?;
         if words[0] == POISON {
             return Err(Error::StaleResult { step: self.steps, held: self.steps - 1 });
@@ -216,7 +216,7 @@ impl Executor {
     }
 
     /// The logits of a step that did not copy them. They lie in scratch memory, which the next step overwrites.
-    fn full_row(&mut self, step: u64) -> Result<Vec<f32>, Error> {
+    pub(super) fn full_row(&mut self, step: u64) -> Result<Vec<f32>, Error> {
         let logits = match &self.held {
             Held { step: held, logits: Some(logits) } if *held == step => logits.clone(),
             held => return Err(Error::StaleResult { step, held: held.step }),
@@ -230,7 +230,7 @@ impl Executor {
         self.read_rows(1)
     }
 
-    fn read_rows(&self, rows: u32) -> Result<Vec<f32>, Error> {
+    pub(super) fn read_rows(&self, rows: u32) -> Result<Vec<f32>, Error> {
         let row = u64::from(self.extents.vocab) * 4;
         let values: Vec<f32> = self.buffers.logits.slice(0, u64::from(rows) * row)?.read_as()?;
         match values.chunks(self.extents.vocab as usize).any(|r| r[0].to_bits() == POISON) {
@@ -255,15 +255,19 @@ impl Executor {
         }
     }
 
-    /// Times each dispatch of a decode step at the end of the sequence; its token 0 is not kept.
-    pub fn profile_step(&mut self, sequence: &mut Sequence) -> Result<Vec<OpTime>, Error> {
-        sequence.reserve(sequence.len() + 1)?;
-        let slot = self.write_inputs(sequence, &[0])?;
-        let shape = Shape { rows: 1, head: Head::Last };
-        let keys = self.key_bucket(sequence.len() as u32 + 1);
+    /// Times each dispatch of a step of `rows` rows at the end of the sequence; its tokens are not kept.
+    pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {
+        sequence.reserve(sequence.len() + rows as usize)?;
+        let slot = self.write_inputs(sequence, &vec![0; rows as usize])?;
+        let shape = Shape { rows, head: Head::Last };
+        let keys = self.key_bucket(sequence.len() as u32 + rows);
         let program = self.record(Key { shape, tail: Tail::Candidates, input: Some(slot), keys }, true)?;
+        // The first submission warms up; the second is the one that counts.
         self.device.submit(&[&program.commands])?.wait()?;
-        self.submissions += 1;
+        self.device.submit(&[&program.commands])?.wait()?;
+        self.steps += 2;
+        self.submissions += 2;
+        self.held = Held { step: self.steps, logits: None };
         let timings = program.commands.timings()?;
         Ok(timings.into_iter().map(|t| OpTime { label: t.label, nanoseconds: t.nanoseconds as u64 }).collect())
     }

@@ -142,8 +142,7 @@ impl<'a> Run<'a> {
             }
             dead.iter().for_each(|&act| self.acts[act] = vec![]);
         }
-        let logits = self.view(plan.logits);
-        (0..logits.rows).flat_map(|r| logits.row(r)).copied().collect()
+        self.whole_rows(plan.logits)
     }
 
     fn row_count(&self, c: Cols) -> usize {
@@ -161,6 +160,15 @@ impl<'a> Run<'a> {
             width: c.width as usize,
             rows: self.row_count(c),
         }
+    }
+
+    /// Columns of a buffer that is not needed any more, row after row.
+    fn whole_rows(&mut self, c: Cols) -> Vec<f32> {
+        if c.width == self.cpu.plan.act(c.act).width {
+            return std::mem::take(&mut self.acts[c.act.index()]);
+        }
+        let x = self.view(c);
+        (0..x.rows).flat_map(|row| x.row(row)).copied().collect()
     }
 
     /// Puts an operation's output into its columns.

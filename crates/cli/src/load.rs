@@ -9,6 +9,7 @@ use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, LoadProgress};
 
 /// Where and how a model runs.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Where it runs")]
 pub struct EngineArgs {
     /// What runs the model.
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
@@ -102,11 +103,10 @@ impl EngineArgs {
     /// Loads the model; a bar shows the progress on a terminal unless `quiet`.
     pub fn load(&self, model: &Path, quiet: bool) -> Outcome<Engine> {
         let engine = load(&self.options(model)?, quiet)?;
-        let dropped = self.kv.is_some() || self.budget.is_some() || !self.disable.is_empty();
+        let dropped = self.kv.is_some() || self.budget.is_some() || self.disable.contains(&PathArg::Fusion);
         if engine.summary().backend == "cpu" && dropped && !quiet {
-            eprintln!(
-                "note: `--kv`, `--budget` and `--disable` have no effect on the CPU executor, which runs the model"
-            );
+            let what = "`--kv`, `--budget` and `--disable fusion` have no effect on the CPU executor";
+            tell(&[format!("note: {what}, which runs the model")]);
         }
         Ok(engine)
     }
@@ -139,9 +139,11 @@ pub fn describe(engine: &Engine) -> Vec<String> {
         format!("on       {}, {}{driver}", s.backend, s.device),
         format!("with     {} arithmetic, {} KV cache, context {}", s.policy, s.kv_type, s.context),
     ];
-    lines.extend(
-        s.reasons.iter().map(|r| format!("because  {}", r.replace("\nhint:", "; hint:").replace('\n', " "))),
-    );
+    for reason in &s.reasons {
+        let reason = reason.lines().filter(|l| !l.starts_with("hint:"));
+        lines
+            .extend(reason.enumerate().map(|(i, l)| format!("{:9}{l}", if i == 0 { "because" } else { "" })));
+    }
     lines.extend(s.notes.iter().map(|n| format!("note     {n}")));
     for f in &path.fallbacks {
         let layer = f.layer.map_or(String::new(), |l| format!(" of layer {l}"));

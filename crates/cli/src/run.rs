@@ -71,8 +71,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if !args.quiet {
         let mut lines = vec![String::new()];
         lines.extend(answer::figures(&answer.stats));
-        let kind =
-            if as_message { "a user's message, by the model's chat template" } else { "a text to continue" };
+        let has_template = engine.gguf().metadata().get("tokenizer.chat_template").is_some();
+        let kind = match (as_message, has_template) {
+            (true, _) => "a user's message, by the model's chat template",
+            (false, true) => "a text to continue; `--chat` makes it a message to this model",
+            (false, false) => "a text to continue",
+        };
         lines.push(format!("read as  {kind}"));
         if !options.sampling.greedy() {
             lines.push(format!("seed     {}", options.sampling.seed));

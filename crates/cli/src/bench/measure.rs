@@ -128,7 +128,7 @@ impl Bench {
                 }
                 ControlFlow::Continue(())
             })?;
-            // The logits after the last token but one chose the last token; computed again they must still be finite.
+            // A generation leaves its last token unread; the logits after it are part of what is checked.
             let last = generated.last().copied().into_iter().collect::<Vec<u32>>();
             let logits = bench.engine.forward(&mut bench.sequence, &last, Want::Last)?;
             Ok(Run {

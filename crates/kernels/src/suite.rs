@@ -41,6 +41,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<crate::Unsupported> for Failure {
+    fn from(e: crate::Unsupported) -> Self {
+        Failure(e.to_string())
+    }
+}
+
 impl From<zinc_vulkan::Error> for Failure {
     fn from(e: zinc_vulkan::Error) -> Self {
         Failure(e.to_string())
@@ -285,6 +291,7 @@ pub fn assert_suite(suite: crate::Suite) {
     let bad: Vec<String> =
         results.iter().filter(|r| !r.ok).map(|r| format!("{}: {}", r.name, r.detail)).collect();
     assert!(!results.is_empty(), "the suite has no cases");
+    eprintln!("{} cases", results.len());
     let shown = bad.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
     assert!(bad.is_empty(), "{} of {} cases fail:\n{shown}", bad.len(), results.len());
     zinc_vulkan::testing::assert_valid();

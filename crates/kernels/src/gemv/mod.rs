@@ -30,7 +30,6 @@ pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, recor
 pub use suite::suite;
 
 use crate::Kernel;
-pub use reference::{gated as reference_gated, product as reference_product};
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =

@@ -1,7 +1,7 @@
 //! Which products are tried: every format at the sizes where chunks, lanes and rows end, every number of columns, every way to cut the work.
 
 use super::reference::{Product, gated, product};
-use super::{Args, Epilogue, Gate, Tile, Weights, record, record_tiled};
+use super::{Args, Epilogue, Gate, Tile, Weights, record, record_tiled, select};
 use crate::Kernels;
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use zinc_quant::{FormatRef, by_name, formats};
@@ -21,6 +21,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
             tiles(&mut s, format);
         }
     }
+    batches(&mut s);
     epilogues(&mut s);
     unaligned(&mut s);
     many_rows(&mut s);
@@ -127,25 +128,34 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef) {
     }
 }
 
-/// Several columns at once are right, and each has the very bits it has alone.
+/// Eight columns at once are right, and each has the very bits it has alone.
 fn columns(s: &mut Suite<'_>, format: FormatRef) {
-    let (m, k) = (5, if format.block_elems == 1 { 341 } else { 768 });
-    // A batch of eight and one of three.
-    let columns = 11;
+    let (m, k, columns) = (5, if format.block_elems == 1 { 341 } else { 768 }, 8);
     s.case(format!("{format} {m}×{k}, {columns} columns"), |s| {
         let mut rng = s.rng();
         let w = Matrix::random(s, &mut rng, format, m, k)?;
         let x = Host::random(&mut rng, columns, k, 1.0);
         let layout = if k % 4 == 0 { Layout::Columns } else { Layout::Unaligned };
         let placed = s.upload_as(&x, layout)?;
-        let out = run(s, &w, &placed, columns, None)?;
-        let got = check(s, &out, &w.times(&x))?;
-        for c in [5, 10] {
-            let one = Host { width: k, data: x.data[c * k..][..k].to_vec() };
-            let alone = s.read(&run(s, &w, &s.upload_as(&one, layout)?, 1, None)?)?;
-            same_bits(&alone.data, &got.data[c * m..][..m])?;
-        }
-        Ok(())
+        let tile = select(s.kernels().policy(), format, m as u32, k as u32, columns as u32, false)?;
+        let got = check(s, &run(s, &w, &placed, columns, Some(tile))?, &w.times(&x))?;
+        let c = rng.below(columns);
+        let one = Host { width: k, data: x.data[c * k..][..k].to_vec() };
+        let alone = s.read(&run(s, &w, &s.upload_as(&one, layout)?, 1, None)?)?;
+        same_bits(&alone.data, &got.data[c * m..][..m])
+    });
+}
+
+/// More columns than a workgroup takes: whole batches and a rest.
+fn batches(s: &mut Suite<'_>) {
+    let Some(format) = by_name("Q4_K") else { return };
+    s.case("19 columns", |s| {
+        let (m, k, columns) = (5, 256, 19);
+        let mut rng = s.rng();
+        let w = Matrix::random(s, &mut rng, format, m, k)?;
+        let x = Host::random(&mut rng, columns, k, 1.0);
+        let placed = s.upload(&x)?;
+        check(s, &run(s, &w, &placed, columns, None)?, &w.times(&x)).map(drop)
     });
 }
 
@@ -283,7 +293,6 @@ fn many_rows(s: &mut Suite<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemv::select;
     use crate::suite::assert_suite;
 
     #[test]

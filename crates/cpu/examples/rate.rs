@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gguf = Arc::new(zinc_gguf::Gguf::open(path.as_ref())?);
     let model = zinc_model::Model::from_gguf(&gguf)?;
     let cpu = zinc_cpu::Cpu::new(gguf, model.plan)?;
-    let row = |position, wants_logits| Row { sequence: 0, position, token: position % 1000 + 1, wants_logits };
+    let row =
+        |position, wants_logits| Row { sequence: 0, position, token: position % 1000 + 1, wants_logits };
     for round in 0..5 {
         let mut sequences = [cpu.new_sequence(prompt + tokens)];
         let rows: Vec<Row> = (0..prompt).map(|p| row(p, p + 1 == prompt)).collect();

@@ -43,7 +43,7 @@ fn tile<const R: usize, const C: usize, const FMA: bool>(w: [&[f32]; R], x: [&[f
             }
         }
     }
-    if k % LANES != 0 {
+    if !k.is_multiple_of(LANES) {
         let w: [Lanes; R] = from_fn(|r| padded(&w[r][steps * LANES..]));
         let x: [Lanes; C] = from_fn(|c| padded(&x[c][steps * LANES..k]));
         for r in 0..R {

@@ -8,7 +8,8 @@ use zinc_testkit::{fixtures_dir, model_file, tolerance};
 
 fn check(name: &str) {
     let Some(path) = model_file(&format!("{name}.gguf")) else { return };
-    let json = std::fs::read_to_string(fixtures_dir().join(format!("real-models/{name}.json"))).expect("reference");
+    let json =
+        std::fs::read_to_string(fixtures_dir().join(format!("real-models/{name}.json"))).expect("reference");
     let reference: Value = serde_json::from_str(&json).expect("JSON");
     let cpu = load(&path);
     let vocab = cpu.plan().vocab() as usize;
@@ -20,7 +21,10 @@ fn check(name: &str) {
         let mean = likelihood / (ids.len() - 1) as f64;
         let expected = want["mean_nll"].as_f64().expect("mean_nll");
         eprintln!("{name} {prompt}: NLL {mean:.6}, expected {expected:.6}");
-        assert!((mean - expected).abs() <= tolerance::NLL, "{name} {prompt}: NLL {mean}, expected {expected}");
+        assert!(
+            (mean - expected).abs() <= tolerance::NLL,
+            "{name} {prompt}: NLL {mean}, expected {expected}"
+        );
         let best: Vec<i32> = rows.iter().map(|row| argmax(row) as i32).collect();
         assert_eq!(best, integers(&want["argmax"]), "{name} {prompt}");
     }

@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
 
     /// Dimension number `axis` of a tensor that must be there.
     pub(crate) fn dim(&self, name: &str, axis: usize) -> Result<u32, Error> {
-        let info = self.info(name, || vec![])?;
+        let info = self.info(name, Vec::new)?;
         let dim = info.dims.get(axis).copied().unwrap_or(1);
         u32::try_from(dim).map_err(|_| self.bad_dimension(name, "a dimension is too large"))
     }

@@ -36,7 +36,13 @@ fn line(plan: &Plan, node: &Node) -> String {
         Op::Route { order, route, .. } => format!(" {order:?} top {}", plan.route(route).top_k),
         _ => String::new(),
     };
-    format!("{}: {} {}{out}{rule}{}", node.label, node.op.name(), inputs.join(", "), weights.collect::<String>())
+    format!(
+        "{}: {} {}{out}{rule}{}",
+        node.label,
+        node.op.name(),
+        inputs.join(", "),
+        weights.collect::<String>()
+    )
 }
 
 /// Compares with `snapshots/NAME.txt`; `ZINC_UPDATE_SNAPSHOTS=1` writes it anew.

@@ -25,12 +25,13 @@ fn change(name: &str, change: Change) -> Result<Model, Error> {
             writer.metadata(key, value.clone());
         }
     }
-    for (key, value) in &change.set {
-        value.iter().for_each(|v| drop(writer.metadata(key, v.clone())));
+    for (key, value) in change.set.iter().filter_map(|(k, v)| Some((k, v.clone()?))) {
+        writer.metadata(key, value);
     }
     let mut data: Vec<Vec<u8>> = vec![];
     for tensor in gguf.tensors().iter().filter(|t| !change.drop.contains(&t.name.as_str())) {
-        let name = change.rename.iter().find(|(from, _)| *from == tensor.name).map_or(tensor.name.as_str(), |r| r.1);
+        let name =
+            change.rename.iter().find(|(from, _)| *from == tensor.name).map_or(tensor.name.as_str(), |r| r.1);
         let reshaped = change.reshape.iter().find(|(n, _, _)| *n == tensor.name);
         let (dims, ty) = reshaped.map_or((&tensor.dims, tensor.ggml_type), |(_, dims, ty)| (dims, *ty));
         writer.tensor(name, dims, ty);
@@ -47,7 +48,7 @@ fn change(name: &str, change: Change) -> Result<Model, Error> {
 }
 
 fn refusal(name: &str, what: Change) -> String {
-    change(name, what).expect_err("is refused").to_string()
+    change(name, what).map(drop).expect_err("is refused").to_string()
 }
 
 fn with(set: &[(&'static str, Value)]) -> Change {
@@ -110,7 +111,7 @@ fn values_that_contradict_the_tensors_are_shape_errors() {
         ("qwen35", "qwen35.ssm.conv_kernel", 5),
         ("gptoss", "gpt-oss.attention.head_count", 6),
     ] {
-        let error = change(name, with(&[(key, value.into())])).expect_err("is refused");
+        let error = change(name, with(&[(key, value.into())])).map(drop).expect_err("is refused");
         assert!(matches!(error, Error::Shape { .. } | Error::Dimension { .. }), "`{key}`: {error}");
     }
 }
@@ -118,7 +119,7 @@ fn values_that_contradict_the_tensors_are_shape_errors() {
 #[test]
 fn a_missing_tensor_is_named_with_its_shape() {
     let error = change("qwen3", Change { drop: vec!["blk.1.ffn_up.weight"], ..Change::default() });
-    match error.expect_err("is refused") {
+    match error.map(drop).expect_err("is refused") {
         Error::MissingTensor { tensor, layer: Some(1), expected } => {
             assert_eq!((tensor.as_str(), expected), ("blk.1.ffn_up.weight", vec![256, 512]));
         }
@@ -139,7 +140,10 @@ fn a_tensor_without_use_is_an_error() {
 fn a_wrong_shape_says_both() {
     let reshape = vec![("blk.2.attn_norm.weight", vec![255], GgmlType::F32)];
     let text = refusal("qwen3", Change { reshape, ..Change::default() });
-    assert!(text.contains("`blk.2.attn_norm.weight`") && text.contains("[255]") && text.contains("[256]"), "{text}");
+    assert!(
+        text.contains("`blk.2.attn_norm.weight`") && text.contains("[255]") && text.contains("[256]"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -165,17 +169,24 @@ fn variants_that_are_not_supported_say_so() {
 
 #[test]
 fn layers_that_predict_further_tokens_are_left_out_with_a_note() {
-    let model = change("qwen35", Change {
-        set: vec![
-            ("qwen35.block_count", Some(5u32.into())),
-            ("qwen35.nextn_predict_layers", Some(1u32.into())),
-        ],
-        add: vec![("blk.4.nextn.eh_proj.weight", vec![512, 256]), ("blk.4.attn_norm.weight", vec![256])],
-        ..Change::default()
-    })
+    let model = change(
+        "qwen35",
+        Change {
+            set: vec![
+                ("qwen35.block_count", Some(5u32.into())),
+                ("qwen35.nextn_predict_layers", Some(1u32.into())),
+            ],
+            add: vec![("blk.4.nextn.eh_proj.weight", vec![512, 256]), ("blk.4.attn_norm.weight", vec![256])],
+            ..Change::default()
+        },
+    )
     .expect("is supported");
     assert_eq!(model.spec.layers.len(), 4);
-    assert!(model.notes.len() == 1 && model.notes[0].contains("`blk.4.nextn.eh_proj.weight`"), "{:?}", model.notes);
+    assert!(
+        model.notes.len() == 1 && model.notes[0].contains("`blk.4.nextn.eh_proj.weight`"),
+        "{:?}",
+        model.notes
+    );
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Common {
     pub(crate) context_length: u32,
     /// Query heads of each layer.
     pub(crate) heads: Vec<u32>,
+    /// KV heads of each layer, where the file says so.
+    pub(crate) kv_heads: Option<Vec<u32>>,
     /// Elements of a query or key head.
     pub(crate) key_size: u32,
     /// Elements of a value head.
@@ -48,11 +50,12 @@ impl Common {
             }
         }
         let norm_eps: f32 = r.key("attention.layer_norm_rms_epsilon")?;
-        if !(norm_eps >= 0.0 && norm_eps < 1.0) {
+        if !(0.0..1.0).contains(&norm_eps) {
             return Err(r.bad_value("attention.layer_norm_rms_epsilon", norm_eps, "a small number"));
         }
         let context_length = r.positive("context_length")?;
-        Ok(Common { layers, hidden, context_length, heads, key_size, value_size, norm_eps })
+        let kv_heads = r.per_layer("attention.head_count_kv", layers)?;
+        Ok(Common { layers, hidden, context_length, heads, kv_heads, key_size, value_size, norm_eps })
     }
 
     /// The spec around the layers: embedding, final norm, head.
@@ -167,7 +170,8 @@ pub(crate) fn attention(
     let key_rows = r.layer_dim(layer, "attn_k.weight", 1)?;
     let kv_heads = key_rows / key_size;
     let heads = common.heads[layer as usize];
-    if kv_heads == 0 || key_rows % key_size != 0 || heads % kv_heads != 0 {
+    let stated = common.kv_heads.as_ref().map_or(kv_heads, |kv| kv[layer as usize]);
+    if stated != kv_heads || kv_heads == 0 || key_rows % key_size != 0 || !heads.is_multiple_of(kv_heads) {
         let what = format!(
             "the rows should be KV heads of {key_size}, whose number divides the {heads} query heads"
         );

@@ -66,9 +66,16 @@ fn delta_net(r: &mut Reader, i: u32, common: &Common, order: HeadOrder) -> Resul
     let (taps, key_size) = (r.positive("ssm.conv_kernel")?, r.positive("ssm.state_size")?);
     let (key_heads, value_heads) = (r.positive("ssm.group_count")?, r.positive("ssm.time_step_rank")?);
     let inner = r.positive("ssm.inner_size")?;
-    if inner % value_heads != 0 || value_heads % key_heads != 0 {
-        let expected = format!("{value_heads} value heads in {key_heads} key heads' groups");
-        return Err(r.bad_value("ssm.inner_size", inner, expected));
+    if value_heads % key_heads != 0 {
+        let expected = format!("a multiple of the {key_heads} key heads");
+        return Err(r.bad_value("ssm.time_step_rank", value_heads, expected));
+    }
+    if inner % value_heads != 0 {
+        return Err(r.bad_value(
+            "ssm.inner_size",
+            inner,
+            format!("a multiple of the {value_heads} value heads"),
+        ));
     }
     let value_size = inner / value_heads;
     let channels = 2 * u64::from(key_heads) * u64::from(key_size) + u64::from(inner);

@@ -29,7 +29,7 @@ impl Conversation {
         let template = template.ok_or_else(|| {
             error(
                 "the model has no chat template (`tokenizer.chat_template` is missing)",
-                "`zinc run --raw` continues a text with it",
+                "`zinc run` without `--chat` continues a text with it",
             )
         })?;
         Ok(Conversation { template, messages: Vec::new(), last: None })

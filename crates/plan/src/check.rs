@@ -190,7 +190,8 @@ impl Plan {
                 expect("channels of the state", channels, x.width)
             }
             Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, state, out, .. } => {
-                let StateSpec::DeltaNet { heads, key_size, value_size, key_heads } = *self.state(state) else {
+                let StateSpec::DeltaNet { heads, key_size, value_size, key_heads } = *self.state(state)
+                else {
                     return Err("the state is not a delta net's".into());
                 };
                 expect("query width", q.width, key_heads * key_size)?;

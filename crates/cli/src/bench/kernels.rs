@@ -9,7 +9,7 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
 use zinc_kernels::Kernels;
-use zinc_kernels::gemv::{BenchShape, BenchTiming, bench};
+use zinc_kernels::gemv::{BenchShape, BenchTiming, Tile, bench, candidates};
 use zinc_quant::{FormatRef, by_name, formats};
 
 /// Measures matrix-vector products for each format: bytes of weights read a second.
@@ -37,6 +37,9 @@ pub struct Args {
     /// Rounds over all matrices that count.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
+    /// Measure every way to cut the work, not only the one that the device's policy takes.
+    #[arg(long)]
+    sweep: bool,
     #[command(flatten)]
     output: FormatArgs,
 }
@@ -57,20 +60,27 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (device, _) = device::open(&args.device.wish(), false, false)?;
     let kernels = Kernels::new(&device);
     let list = if args.format.is_empty() { formats() } else { &args.format };
+    let mut tiles = vec![None];
+    if args.sweep {
+        tiles.extend(candidates(args.columns).into_iter().map(Some));
+    }
     let mut results = Vec::new();
     for &format in list {
-        let shape = BenchShape {
-            format,
-            m: args.rows,
-            k: args.inner,
-            columns: args.columns,
-            tile: None,
-            rotate_bytes: args.rotate,
-            repeats: args.repeats,
-        };
-        let timing = bench(&kernels, &shape)
-            .map_err(|e| error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats"))?;
-        results.push((format, timing));
+        for &tile in &tiles {
+            let shape = BenchShape {
+                format,
+                m: args.rows,
+                k: args.inner,
+                columns: args.columns,
+                tile,
+                rotate_bytes: args.rotate,
+                repeats: args.repeats,
+            };
+            let timing = bench(&kernels, &shape).map_err(|e| {
+                error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats")
+            })?;
+            results.push((format, timing));
+        }
     }
     let caps = device.capabilities();
     let driver = format!("{} {}", caps.driver, caps.driver_version);
@@ -81,13 +91,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else if args.output.csv {
         writeln!(
             out,
-            "format,rows,inner,columns,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
+            "format,rows,inner,columns,tile_rows,tile_split,tile_subgroups,ahead,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
         )?;
         for (f, t) in &results {
             let times = format!("{},{},{},{}", t.bytes, t.alone_us, t.shortest_us, t.streamed_us);
+            let (tile, shape) = (t.tile, format!("{},{},{}", args.rows, args.inner, args.columns));
+            let tile = format!("{},{},{},{}", tile.rows, tile.split, tile.subgroups, tile.ahead);
             let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
             let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
-            writeln!(out, "{f},{},{},{},{times},{rates},{place}", args.rows, args.inner, args.columns)?;
+            writeln!(out, "{f},{shape},{tile},{times},{rates},{place}")?;
         }
     } else {
         writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
@@ -106,6 +118,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     let mut table = Table::new(&[
         ("format", Align::Left),
+        ("tile", Align::Left),
         ("size", Align::Right),
         ("alone us", Align::Right),
         ("shortest us", Align::Right),
@@ -116,6 +129,7 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     for (format, t) in results {
         table.row([
             format.to_string(),
+            tile_name(t.tile),
             output::bytes(t.bytes),
             format!("{:.2}", t.alone_us),
             format!("{:.2}", t.shortest_us),
@@ -127,9 +141,15 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     table
 }
 
+/// `rows × split of subgroups`, with `+` where the next chunk is loaded ahead.
+fn tile_name(t: Tile) -> String {
+    format!("{} x {} of {}{}", t.rows, t.split, t.subgroups, if t.ahead { " +" } else { "" })
+}
+
 fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
     json!({
         "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
+        "tile": { "rows": t.tile.rows, "split": t.tile.split, "subgroups": t.tile.subgroups, "ahead": t.tile.ahead },
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
     })

@@ -35,7 +35,9 @@ pub enum Error {
     #[error(transparent)]
     Cpu(#[from] zinc_cpu::Error),
     /// A sequence has no room for more tokens.
-    #[error("{tokens} tokens do not fit into a context of {context}\nhint: load the model with a larger context, or shorten the text")]
+    #[error(
+        "{tokens} tokens do not fit into a context of {context}\nhint: load the model with a larger context, or shorten the text"
+    )]
     ContextFull {
         /// Tokens that the sequence would have.
         tokens: usize,

@@ -97,7 +97,9 @@ impl Engine {
         let (start, total) = (sequence.len(), prompt.len() - sequence.len());
         let chunk = self.prefill_path().chunk as usize;
         // All but the last chunk; that one also gives the first token.
-        while prompt.len() - sequence.len() > chunk || options.max_tokens == 0 && sequence.len() < prompt.len() {
+        while prompt.len() - sequence.len() > chunk
+            || options.max_tokens == 0 && sequence.len() < prompt.len()
+        {
             let end = prompt.len().min(sequence.len() + chunk);
             self.forward(sequence, &prompt[sequence.len()..end], Want::None)?;
             let event = Event::Prefill { done: sequence.len() - start, total };

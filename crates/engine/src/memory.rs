@@ -89,7 +89,8 @@ impl Needs<'_> {
     /// The memory for a context.
     pub fn at(&self, context: u32) -> MemoryPlan {
         let pages = u64::from(pages(context)) * u64::from(self.sequences);
-        let kv: u64 = self.plan.kv.iter().map(|s| page_bytes(s, self.kv_type)).map(|(k, v)| (k + v) * pages).sum();
+        let kv: u64 =
+            self.plan.kv.iter().map(|s| page_bytes(s, self.kv_type)).map(|(k, v)| (k + v) * pages).sum();
         let states: u64 = self.plan.states.iter().map(|s| s.elements() as u64 * 4).sum();
         let ropes: u64 = self.plan.ropes.iter().map(|r| rope_bytes(r, context)).sum();
         let tables = pages * 4;

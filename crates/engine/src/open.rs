@@ -124,7 +124,9 @@ fn device(options: &LoadOptions) -> Result<(Option<Device>, Vec<String>), Error>
     let may_fall_back = options.backend == BackendWish::Auto && options.device == DeviceWish::Auto;
     match chosen {
         Ok((device, reasons)) => Ok((Some(device), reasons)),
-        Err(e) if may_fall_back => Ok((None, vec![format!("no GPU, so the CPU executor runs the model: {e}")])),
+        Err(e) if may_fall_back => {
+            Ok((None, vec![format!("no GPU, so the CPU executor runs the model: {e}")]))
+        }
         Err(e) => Err(e.into()),
     }
 }

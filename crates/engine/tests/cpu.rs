@@ -4,7 +4,8 @@ mod common;
 
 use std::ops::ControlFlow;
 use zinc_engine::{
-    BackendWish, Engine, Error, Event, GenerateOptions, KvType, LoadOptions, SamplingOptions, StopReason, Want,
+    BackendWish, Engine, Error, Event, GenerateOptions, KvType, LoadOptions, SamplingOptions, StopReason,
+    Want,
 };
 use zinc_testkit::fixtures;
 
@@ -60,7 +61,8 @@ fn a_stop_string_cuts_the_text_before_it() {
     let options = GenerateOptions { max_tokens: 40, ignore_end: true, ..Default::default() };
     let (ids, text, _) = run(&mut engine, &prompt, &options);
     let stop: String = text.chars().skip(4).take(3).collect();
-    let (cut, short, why) = run(&mut engine, &prompt, &GenerateOptions { stop: vec![stop.clone()], ..options });
+    let (cut, short, why) =
+        run(&mut engine, &prompt, &GenerateOptions { stop: vec![stop.clone()], ..options });
     assert_eq!(why, StopReason::StopString(stop.clone()));
     assert_eq!(short, text[..text.find(&stop).unwrap()]);
     assert_eq!(cut[..], ids[..cut.len()]);

@@ -13,7 +13,8 @@ fn smollm2_continues_alike() {
     (options.context, options.kv_type) = (Some(128), KvType::F32);
     let mut cpu = common::cpu(&model, options.clone());
     let mut gpu = common::vulkan(&model, &options);
-    let prompt = cpu.tokenizer().unwrap().encode("The capital of France is", zinc_text::ControlTokens::AsText);
+    let prompt =
+        cpu.tokenizer().unwrap().encode("The capital of France is", zinc_text::ControlTokens::AsText);
     let mut runs = [&mut cpu, &mut gpu].map(|engine| {
         let mut sequence = engine.sequence().unwrap();
         let mut ids = vec![];

@@ -112,7 +112,11 @@ fn sequences_do_not_see_each_other() {
     assert!(alone(&longer).ends_with(&again), "after a cut");
 }
 
-fn generate(engine: &mut Engine, prompt: &[u32], options: &GenerateOptions) -> (Vec<u32>, zinc_engine::Stats) {
+fn generate(
+    engine: &mut Engine,
+    prompt: &[u32],
+    options: &GenerateOptions,
+) -> (Vec<u32>, zinc_engine::Stats) {
     let mut sequence = engine.sequence().unwrap();
     let mut ids = vec![];
     let stats = engine
@@ -166,8 +170,12 @@ fn sampling_from_candidates_equals_sampling_from_rows() {
             seed: 5,
             ..Default::default()
         };
-        let options =
-            GenerateOptions { max_tokens: 20, ignore_end: true, sampling: sampling.clone(), ..Default::default() };
+        let options = GenerateOptions {
+            max_tokens: 20,
+            ignore_end: true,
+            sampling: sampling.clone(),
+            ..Default::default()
+        };
         let (ids, stats) = generate(&mut engine, &prompt, &options);
         assert!(top_k == 0 || stats.choices.candidates == 20, "{:?}", stats.choices);
         let mut sampler = zinc_engine::Sampler::new(sampling);

@@ -109,12 +109,12 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     let &Op::KvWrite { k, v, kv } = g.op(i) else { return None };
     let rope_k = g.writer(k).filter(|&r| g.sole_reader(r) == Some(i))?;
     let &Op::Rope { x: k_in, head_size, table, pairing, .. } = g.op(rope_k) else { return None };
-    let attention = (i..g.live.len()).find(|&a| {
-        g.live[a] && matches!(g.op(a), Op::Attention { kv: read, .. } if *read == kv)
-    })?;
+    let attention = (i..g.live.len())
+        .find(|&a| g.live[a] && matches!(g.op(a), Op::Attention { kv: read, .. } if *read == kv))?;
     let &Op::Attention { q, .. } = g.op(attention) else { return None };
     let rope_q = g.writer(q).filter(|&r| g.sole_reader(r) == Some(attention))?;
-    let &Op::Rope { x: q_in, head_size: q_size, table: q_table, pairing: q_pairing, .. } = g.op(rope_q) else {
+    let &Op::Rope { x: q_in, head_size: q_size, table: q_table, pairing: q_pairing, .. } = g.op(rope_q)
+    else {
         return None;
     };
     if (q_size, q_table, q_pairing) != (head_size, table, pairing) {
@@ -129,7 +129,8 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     };
     let mut ops = vec![rope_q, rope_k, i];
     let (mut q, mut k, mut norms) = (q_in, k_in, None);
-    if let (Some((nq, xq, wq, eps_q)), Some((nk, xk, wk, eps_k))) = (norm_of(q_in, rope_q), norm_of(k_in, rope_k))
+    if let (Some((nq, xq, wq, eps_q)), Some((nk, xk, wk, eps_k))) =
+        (norm_of(q_in, rope_q), norm_of(k_in, rope_k))
         && eps_q == eps_k
     {
         (q, k, norms) = (xq, xk, Some((wq, wk, eps_q)));
@@ -145,7 +146,8 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 
 /// The products whose outputs `Activate` number `i` joins.
 fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::Activate { kind: kind @ (Activation::SwiGlu | Activation::GeGlu), gate, up, out } = g.op(i) else {
+    let &Op::Activate { kind: kind @ (Activation::SwiGlu | Activation::GeGlu), gate, up, out } = g.op(i)
+    else {
         return None;
     };
     let product = |c: Cols| {
@@ -187,9 +189,8 @@ fn epilogue(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 fn add_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     let &Op::Add { a, b, out: sum } = g.op(i) else { return None };
     let mut readers = g.readers[sum.act.index()].iter().copied();
-    let norm = readers.find(|&n| {
-        matches!(*g.op(n), Op::RmsNorm { x, group, .. } if x == sum && group == sum.width)
-    })?;
+    let norm = readers
+        .find(|&n| matches!(*g.op(n), Op::RmsNorm { x, group, .. } if x == sum && group == sum.width))?;
     let &Op::RmsNorm { weight, group, eps, out, .. } = g.op(norm) else { return None };
     Some((Call::AddRmsNorm { a, b, sum, weight, group, eps, out }, vec![i, norm]))
 }

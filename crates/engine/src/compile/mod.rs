@@ -107,8 +107,7 @@ pub fn compile(plan: &Plan, target: &Target<'_>, shape: Shape) -> Result<Schedul
         select::check(plan, target, step, shape)?;
     }
     let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-    let scratch =
-        scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), target.fuse);
+    let scratch = scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), target.fuse);
     Ok(Schedule { shape, steps, scratch })
 }
 

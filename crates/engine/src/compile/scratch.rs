@@ -68,7 +68,8 @@ pub(super) fn assign(
         Rows::Batch => rows,
         Rows::Logits => logit_rows,
     };
-    let bytes = |id: usize| (u64::from(plan.acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
+    let bytes =
+        |id: usize| (u64::from(plan.acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].is_some()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(bytes(i)), i));
     let mut places: Vec<Option<Place>> = vec![None; lives.len()];

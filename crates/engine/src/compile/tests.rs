@@ -82,7 +82,12 @@ fn every_live_operation_is_done_once() {
             assert_eq!(done.len(), unique.len(), "{name}: an operation is done twice");
             for (i, node) in plan.ops.iter().enumerate() {
                 let alias = matches!(node.op, Op::SelectLogits { .. });
-                assert!(alias || unique.contains(&i), "{name}: `{}` of {:?} is missing", node.label, node.layer);
+                assert!(
+                    alias || unique.contains(&i),
+                    "{name}: `{}` of {:?} is missing",
+                    node.label,
+                    node.layer
+                );
             }
             assert!(fuse || s.steps.len() + 1 == plan.ops.len(), "{name}");
         }

@@ -95,7 +95,8 @@ impl Buffers {
             let (k, v) = page_bytes(spec, e.kv_type);
             kv.push((place(k * page_count)?, place(v * page_count)?));
         }
-        let ropes: Vec<_> = plan.ropes.iter().map(|r| place(rope_bytes(r, e.context))).collect::<Result<_, _>>()?;
+        let ropes: Vec<_> =
+            plan.ropes.iter().map(|r| place(rope_bytes(r, e.context))).collect::<Result<_, _>>()?;
         let fixed = [e.scratch, e.work, e.row_bytes(), e.table_bytes(), 4 * u64::from(e.rows)];
         let fixed: Vec<_> = fixed.into_iter().map(&mut place).collect::<Result<_, _>>()?;
         let arena = Arena::new(device, MemoryKind::Device, &arena)?;
@@ -107,12 +108,8 @@ impl Buffers {
         let host = Arena::new(device, MemoryKind::Upload, &host)?;
         let mut back = ArenaPlan::new("results", max);
         let row = u64::from(e.vocab) * 4;
-        let results = [
-            u64::from(RING) * 4,
-            4,
-            u64::from(row_words(CANDIDATES)) * 4,
-            row * u64::from(e.logit_rows),
-        ];
+        let results =
+            [u64::from(RING) * 4, 4, u64::from(row_words(CANDIDATES)) * 4, row * u64::from(e.logit_rows)];
         let results: Vec<_> = results.into_iter().map(|b| back.add(b, 256)).collect::<Result<_, _>>()?;
         let back = Arena::new(device, MemoryKind::Readback, &back)?;
 
@@ -154,7 +151,8 @@ fn upload_rope(ring: &mut StagingRing, table: &RopeTable, to: &Slice, context: u
     let row = table.inverse_frequencies.len() as u64 * 8;
     for first in (0..context).step_by(POSITIONS as usize) {
         let end = context.min(first + POSITIONS);
-        let values: Vec<[f32; 2]> = (first..end).flat_map(|p| table.cos_sin(p)).map(|(c, s)| [c, s]).collect();
+        let values: Vec<[f32; 2]> =
+            (first..end).flat_map(|p| table.cos_sin(p)).map(|(c, s)| [c, s]).collect();
         let part = to.slice(u64::from(first) * row, u64::from(end - first) * row)?;
         ring.upload(&part, bytemuck::cast_slice(&values))?;
     }

@@ -27,7 +27,12 @@ impl Greedy {
 
     /// The token after `feed`. The first call reads the end of the prompt; after that `feed` is the token given last, which the GPU
     /// has already.
-    pub fn next(&mut self, executor: &mut Executor, sequence: &mut Sequence, feed: &[u32]) -> Result<u32, Error> {
+    pub fn next(
+        &mut self,
+        executor: &mut Executor,
+        sequence: &mut Sequence,
+        feed: &[u32],
+    ) -> Result<u32, Error> {
         if self.in_flight.is_empty() {
             sequence.reserve(sequence.len() + feed.len() + self.left.saturating_sub(1))?;
             self.position = sequence.len() + feed.len();

@@ -69,11 +69,7 @@ impl Executor {
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
-        let target = Target {
-            caps: kernels.caps(),
-            policy: kernels.policy(),
-            fuse: options.fuse,
-        };
+        let target = Target { caps: kernels.caps(), policy: kernels.policy(), fuse: options.fuse };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
@@ -153,11 +149,7 @@ impl Executor {
         if let Some(found) = self.schedules.get(&shape) {
             return Ok(found.clone());
         }
-        let target = Target {
-            caps: self.kernels.caps(),
-            policy: self.kernels.policy(),
-            fuse: self.fuse,
-        };
+        let target = Target { caps: self.kernels.caps(), policy: self.kernels.policy(), fuse: self.fuse };
         let schedule = Arc::new(compile(&self.plan, &target, shape)?);
         self.schedules.insert(shape, schedule.clone());
         Ok(schedule)

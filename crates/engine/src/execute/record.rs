@@ -117,11 +117,21 @@ impl<'a> Recording<'a> {
         match step.call {
             Call::Embed { table, scale, out } => {
                 let (table, out) = (self.matrix(table), self.mat(out)?);
-                embed::embed(k, rec, label, &embed::EmbedArgs { table, rows: &self.rows, count: rows, scale, out })?;
+                embed::embed(
+                    k,
+                    rec,
+                    label,
+                    &embed::EmbedArgs { table, rows: &self.rows, count: rows, scale, out },
+                )?;
             }
             Call::RmsNorm { x, weight, group, eps, out } => {
                 let (x, weight, out) = (self.mat(x)?, weight.map(|w| self.vector(w)), self.mat(out)?);
-                norm::rms_norm::record(k, rec, label, &norm::rms_norm::Args { x, weight, group, eps, out, rows })?;
+                norm::rms_norm::record(
+                    k,
+                    rec,
+                    label,
+                    &norm::rms_norm::Args { x, weight, group, eps, out, rows },
+                )?;
             }
             Call::AddRmsNorm { a, b, sum, weight, eps, out, .. } => {
                 let (a, b, sum, out) = (self.mat(a)?, self.mat(b)?, self.mat(sum)?, self.mat(out)?);
@@ -131,7 +141,12 @@ impl<'a> Recording<'a> {
             }
             Call::L2Norm { x, group, eps, scale, out } => {
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
-                norm::l2_norm::record(k, rec, label, &norm::l2_norm::Args { x, group, eps, scale, out, rows })?;
+                norm::l2_norm::record(
+                    k,
+                    rec,
+                    label,
+                    &norm::l2_norm::Args { x, group, eps, scale, out, rows },
+                )?;
             }
             Call::Linear { x, weight, bias, residual, out } => {
                 let epilogue = Epilogue {
@@ -139,7 +154,12 @@ impl<'a> Recording<'a> {
                     residual: residual.map(|r| self.mat(r)).transpose()?,
                 };
                 let (weights, x, out) = (self.matrix(weight), self.mat(x)?, self.mat(out)?);
-                gemv::record(k, rec, label, &gemv::Args { weights, up: None, x, columns: rows, epilogue, out })?;
+                gemv::record(
+                    k,
+                    rec,
+                    label,
+                    &gemv::Args { weights, up: None, x, columns: rows, epilogue, out },
+                )?;
             }
             Call::GatedLinear { x, gate, up, kind, out } => {
                 let kind = match kind {
@@ -147,7 +167,8 @@ impl<'a> Recording<'a> {
                     Activation::GeGlu => Gate::GeGlu,
                     Activation::OaiSwiGlu { .. } => return Err(Error::Option("no fused OAI SwiGLU".into())),
                 };
-                let (weights, up, epilogue) = (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
+                let (weights, up, epilogue) =
+                    (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
                 gemv::record(k, rec, label, &gemv::Args { weights, up, x, columns: rows, epilogue, out })?;
             }
@@ -213,7 +234,12 @@ impl<'a> Recording<'a> {
             }
             Call::AddBias { x, bias, out } => {
                 let (x, bias, out) = (self.mat(x)?, self.vector(bias), self.mat(out)?);
-                elementwise::add_bias::record(k, rec, label, &elementwise::add_bias::Args { x, bias, out, rows })?;
+                elementwise::add_bias::record(
+                    k,
+                    rec,
+                    label,
+                    &elementwise::add_bias::Args { x, bias, out, rows },
+                )?;
             }
             Call::Scale { x, by, out } => {
                 let by = match by {
@@ -225,7 +251,12 @@ impl<'a> Recording<'a> {
             }
             Call::Softcap { x, cap, out } => {
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
-                elementwise::softcap::record(k, rec, label, &elementwise::softcap::Args { x, cap, out, rows })?;
+                elementwise::softcap::record(
+                    k,
+                    rec,
+                    label,
+                    &elementwise::softcap::Args { x, cap, out, rows },
+                )?;
             }
             Call::Activate { kind, gate, up, out } => {
                 let (gate, up, out) = (self.mat(gate)?, self.mat(up)?, self.mat(out)?);
@@ -250,11 +281,17 @@ impl<'a> Recording<'a> {
     /// The argmax of the last row's logits becomes the next step's token.
     pub fn greedy(&self, rec: &mut Recorder) -> Result<(), Error> {
         let (k, b) = (&self.executor.kernels, &self.executor.buffers);
-        let args = sample::argmax::Args { logits: self.last_logits()?, scratch: &b.work, out: &b.chosen, rows: 1 };
+        let args =
+            sample::argmax::Args { logits: self.last_logits()?, scratch: &b.work, out: &b.chosen, rows: 1 };
         sample::argmax::record(k, rec, "argmax", &args)?;
         let last = b.rows.slice(b.rows.len() - RowInfo::BYTES, RowInfo::BYTES)?;
-        let args =
-            sample::advance::Args { chosen: &b.chosen, row_info: &last, step: &b.steps, ring: &b.ring, rows: 1 };
+        let args = sample::advance::Args {
+            chosen: &b.chosen,
+            row_info: &last,
+            step: &b.steps,
+            ring: &b.ring,
+            rows: 1,
+        };
         Ok(sample::advance::record(k, rec, "advance", &args)?)
     }
 

@@ -128,7 +128,9 @@ impl Executor {
             Tail::Candidates => self.buffers.candidates.write(0, &POISON.to_le_bytes())?,
             Tail::Rows => {
                 for row in 0..u64::from(logit_rows) {
-                    self.buffers.logits.write(row * u64::from(self.extents.vocab) * 4, &POISON.to_le_bytes())?;
+                    self.buffers
+                        .logits
+                        .write(row * u64::from(self.extents.vocab) * 4, &POISON.to_le_bytes())?;
                 }
             }
         }
@@ -174,7 +176,12 @@ impl Executor {
     }
 
     /// One step of one sequence: the logits of the rows that want them.
-    pub fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Result<Vec<f32>, Error> {
+    pub fn forward(
+        &mut self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        want: Want,
+    ) -> Result<Vec<f32>, Error> {
         sequence.reserve(sequence.len() + tokens.len())?;
         let (head, tail) = match want {
             Want::None => (Head::None, Tail::None),
@@ -222,7 +229,8 @@ impl Executor {
             held => return Err(Error::StaleResult { step, held: held.step }),
         };
         self.poison(Tail::Rows, 1)?;
-        let mut recorder = self.device.recorder(&RecorderOptions { label: "logits".into(), ..Default::default() })?;
+        let mut recorder =
+            self.device.recorder(&RecorderOptions { label: "logits".into(), ..Default::default() })?;
         recorder.copy(&logits, &self.buffers.logits.slice(0, logits.len())?)?;
         let commands = recorder.finish()?;
         self.device.submit(&[&commands])?.wait()?;
@@ -269,6 +277,9 @@ impl Executor {
         self.submissions += 2;
         self.held = Held { step: self.steps, logits: None };
         let timings = program.commands.timings()?;
-        Ok(timings.into_iter().map(|t| OpTime { label: t.label, nanoseconds: t.nanoseconds as u64 }).collect())
+        Ok(timings
+            .into_iter()
+            .map(|t| OpTime { label: t.label, nanoseconds: t.nanoseconds as u64 })
+            .collect())
     }
 }

@@ -38,7 +38,8 @@ fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
             for position in 0..sequence.len() {
                 let page = sequence.pages()[position / PAGE_TOKENS as usize] as usize;
                 for head in 0..spec.heads as usize {
-                    let at = (page * spec.heads as usize + head) * PAGE_TOKENS as usize + position % PAGE_TOKENS as usize;
+                    let at = (page * spec.heads as usize + head) * PAGE_TOKENS as usize
+                        + position % PAGE_TOKENS as usize;
                     all.extend_from_slice(&bytes[at * row..(at + 1) * row]);
                 }
             }
@@ -84,7 +85,10 @@ fn a_result_is_read_once_and_only_for_its_step() {
     let row = executor.full_row(step).unwrap();
     read(&mut executor, &mut sequence, &[4], Want::None);
     assert!(matches!(executor.full_row(step), Err(Error::StaleResult { .. })), "another step has run since");
-    assert!(matches!(executor.full_row(step + 1), Err(Error::StaleResult { .. })), "that one computed no logits");
+    assert!(
+        matches!(executor.full_row(step + 1), Err(Error::StaleResult { .. })),
+        "that one computed no logits"
+    );
     // Poisoned buffers are not taken for results.
     executor.poison(Tail::Rows, 1).unwrap();
     assert!(matches!(executor.read_rows(1), Err(Error::StaleResult { .. })));

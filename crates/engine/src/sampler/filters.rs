@@ -158,5 +158,9 @@ fn draw(head: &Head, temperature: f64, u: f64) -> Option<u32> {
         }
     }
     // Rounding can leave the sum of a whole row a little below 1.
-    if open { None } else { head.tokens.iter().zip(&weights).rev().find(|(_, w)| **w > 0.0).map(|(t, _)| t.0) }
+    if open {
+        None
+    } else {
+        head.tokens.iter().zip(&weights).rev().find(|(_, w)| **w > 0.0).map(|(t, _)| t.0)
+    }
 }

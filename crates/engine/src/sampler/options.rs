@@ -74,7 +74,12 @@ impl SamplingOptions {
         range("temperature", t, t.is_finite() && t >= 0.0, "0 or more")?;
         range("top-p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0 and at most 1")?;
         range("min-p", self.min_p, (0.0..=1.0).contains(&self.min_p), "from 0 to 1")?;
-        range("typical", self.typical_p, self.typical_p > 0.0 && self.typical_p <= 1.0, "above 0 and at most 1")?;
+        range(
+            "typical",
+            self.typical_p,
+            self.typical_p > 0.0 && self.typical_p <= 1.0,
+            "above 0 and at most 1",
+        )?;
         let r = self.repetition_penalty;
         range("repetition-penalty", r, r.is_finite() && r > 0.0, "above 0")?;
         range("presence-penalty", self.presence_penalty, self.presence_penalty.is_finite(), "a number")?;

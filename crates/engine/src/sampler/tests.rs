@@ -96,10 +96,13 @@ fn filters_keep_what_their_definitions_say() {
         let mut by_distance = (0..n).collect::<Vec<_>>();
         by_distance.sort_by(|&a, &b| (-p[a].ln() - entropy).abs().total_cmp(&(-p[b].ln() - entropy).abs()));
         let mut sum = 0.0;
-        let count = 1 + by_distance.iter().position(|&i| {
-            sum += p[i];
-            sum >= limit
-        }).unwrap_or(n - 1);
+        let count = 1 + by_distance
+            .iter()
+            .position(|&i| {
+                sum += p[i];
+                sum >= limit
+            })
+            .unwrap_or(n - 1);
         let mut want: Vec<u32> = by_distance[..count].iter().map(|&i| i as u32).collect();
         want.sort_unstable();
         assert_eq!(ids(&head), want, "typical {limit}");

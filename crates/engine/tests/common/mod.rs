@@ -86,7 +86,11 @@ fn check_decode(
     let vocab = rows.len() / greedy.len();
     for (i, &token) in greedy[..greedy.len() - 1].iter().enumerate() {
         let logits = engine.forward(sequence, &[token], Want::Last).unwrap();
-        check(&logits.values, &rows[(i + 1) * vocab..(i + 2) * vocab], &format!("length {len}, greedy {}", i + 1));
+        check(
+            &logits.values,
+            &rows[(i + 1) * vocab..(i + 2) * vocab],
+            &format!("length {len}, greedy {}", i + 1),
+        );
     }
 }
 

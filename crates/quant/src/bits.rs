@@ -61,12 +61,12 @@ pub(crate) fn put_f16(block: &mut [u8], at: usize, value: f32) -> f32 {
 /// subnormals; infinities and NaN (exponent 31) get all exponent bits instead.
 #[inline(always)]
 pub(crate) fn f16_to_f32(h: u16) -> f32 {
-    let sign = u32::from(h & 0x8000) << 16;
-    let magnitude = u32::from(h & 0x7fff);
+    // Sign-extended: of the copies of the sign above the exponent, the mask keeps the highest.
+    let shifted = (i32::from(h as i16) << 13) as u32 & 0x8fff_e000;
     let rebias = f32::from_bits((127 + 112) << 23);
-    let finite = (f32::from_bits(magnitude << 13) * rebias).to_bits();
-    let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(sign | finite | special)
+    let finite = (f32::from_bits(shifted) * rebias).to_bits();
+    let special = if h & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(finite | special)
 }
 
 #[cfg(test)]

@@ -86,3 +86,28 @@ pub(crate) fn expert_sum(x: View, routes: &Routes, scale: Option<&[f32]>) -> Vec
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(order: RouteOrder) -> Vec<(usize, f32)> {
+        let logits = [1.0, 3.0, -2.0, 3.0, 0.0];
+        route(View { data: &logits, stride: 5, first: 0, width: 5, rows: 1 }, 3, order).slots
+    }
+
+    #[test]
+    fn the_heaviest_experts_come_first_and_ties_in_order() {
+        let slots = chosen(RouteOrder::TopKThenSoftmax);
+        assert_eq!(slots.iter().map(|s| s.0).collect::<Vec<_>>(), [1, 3, 0]);
+        assert!((slots.iter().map(|s| s.1).sum::<f32>() - 1.0).abs() < 1e-6);
+        assert_eq!(slots, chosen(RouteOrder::SoftmaxThenTopK { renormalise: true }));
+    }
+
+    #[test]
+    fn without_renormalising_the_weights_are_those_of_all_experts() {
+        let slots = chosen(RouteOrder::SoftmaxThenTopK { renormalise: false });
+        let sum: f32 = [1f32, 3.0, -2.0, 3.0, 0.0].iter().map(|l| l.exp()).sum();
+        assert!((slots[2].1 - 1f32.exp() / sum).abs() < 1e-6);
+    }
+}

@@ -55,6 +55,8 @@ pub struct GemvPolicy {
     pub subgroups: u32,
     /// Load a lane's next chunk before its present one is used.
     pub ahead: bool,
+    /// Shared memory of a workgroup for staging x; 0: lanes read x themselves. Does not change results.
+    pub stage_bytes: u32,
 }
 
 impl Policy {
@@ -74,16 +76,28 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
     match class {
         DeviceClass::Nvidia => GemvPolicy {
             rows: [4, 4, 2, 2, 2, 2, 2, 2],
-            busy_subgroups: 16_384,
+            busy_subgroups: 4_096,
             max_split: 8,
             subgroups: 4,
             ahead: false,
+            stage_bytes: 17 << 10,
         },
-        DeviceClass::Amd | DeviceClass::Other => {
-            GemvPolicy { rows: [2; 8], busy_subgroups: 4_096, max_split: 4, subgroups: 4, ahead: false }
-        }
-        DeviceClass::Software => {
-            GemvPolicy { rows: [1; 8], busy_subgroups: 1, max_split: 1, subgroups: 1, ahead: false }
-        }
+        DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
+            rows: [2; 8],
+            busy_subgroups: 4_096,
+            max_split: 4,
+            subgroups: 4,
+            ahead: false,
+            // Every device has 16 KiB, and some of it holds sums.
+            stage_bytes: 15 << 10,
+        },
+        DeviceClass::Software => GemvPolicy {
+            rows: [1; 8],
+            busy_subgroups: 1,
+            max_split: 1,
+            subgroups: 1,
+            ahead: false,
+            stage_bytes: 0,
+        },
     }
 }

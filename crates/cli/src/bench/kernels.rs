@@ -60,13 +60,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (device, _) = device::open(&args.device.wish(), false, false)?;
     let kernels = Kernels::new(&device);
     let list = if args.format.is_empty() { formats() } else { &args.format };
-    let mut tiles = vec![None];
-    if args.sweep {
-        tiles.extend(candidates(args.columns).into_iter().map(Some));
-    }
     let mut results = Vec::new();
     for &format in list {
-        for &tile in &tiles {
+        let mut tiles = vec![None];
+        if args.sweep {
+            let all = candidates(kernels.policy(), format, args.inner, args.columns);
+            tiles.extend(all.into_iter().map(Some));
+        }
+        for tile in tiles {
             let shape = BenchShape {
                 format,
                 m: args.rows,
@@ -91,12 +92,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else if args.output.csv {
         writeln!(
             out,
-            "format,rows,inner,columns,tile_rows,tile_split,tile_subgroups,ahead,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
+            "format,rows,inner,columns,tile_rows,tile_split,tile_subgroups,tile_stage,ahead,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
         )?;
         for (f, t) in &results {
             let times = format!("{},{},{},{}", t.bytes, t.alone_us, t.shortest_us, t.streamed_us);
             let (tile, shape) = (t.tile, format!("{},{},{}", args.rows, args.inner, args.columns));
-            let tile = format!("{},{},{},{}", tile.rows, tile.split, tile.subgroups, tile.ahead);
+            let tile =
+                format!("{},{},{},{},{}", tile.rows, tile.split, tile.subgroups, tile.stage, tile.ahead);
             let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
             let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
             writeln!(out, "{f},{shape},{tile},{times},{rates},{place}")?;
@@ -141,15 +143,15 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     table
 }
 
-/// `rows × split of subgroups`, with `+` where the next chunk is loaded ahead.
+/// `rows x split of subgroups, stage`, with `+` where the next chunk is loaded ahead.
 fn tile_name(t: Tile) -> String {
-    format!("{} x {} of {}{}", t.rows, t.split, t.subgroups, if t.ahead { " +" } else { "" })
+    format!("{} x {} of {}, {}{}", t.rows, t.split, t.subgroups, t.stage, if t.ahead { " +" } else { "" })
 }
 
 fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
     json!({
         "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
-        "tile": { "rows": t.tile.rows, "split": t.tile.split, "subgroups": t.tile.subgroups, "ahead": t.tile.ahead },
+        "tile": { "rows": t.tile.rows, "split": t.tile.split, "subgroups": t.tile.subgroups, "stage": t.tile.stage, "ahead": t.tile.ahead },
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
     })

@@ -3,7 +3,7 @@
 use crate::error::Outcome;
 use std::ops::ControlFlow;
 use std::time::Instant;
-use zinc_engine::{Engine, Event, GenerateOptions, Sequence, Want};
+use zinc_engine::{Engine, Event, GenerateOptions, OpTime, Sequence, Want};
 
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +94,13 @@ impl Bench {
     pub fn new(engine: Engine, warm_up: u32, repeats: u32) -> Outcome<Bench> {
         let sequence = engine.sequence()?;
         Ok(Bench { engine, sequence, warm_up: warm_up as usize, repeats: repeats as usize })
+    }
+
+    /// GPU time of each dispatch of a decode step after `depth` tokens (at least one).
+    pub fn profile(&mut self, depth: usize) -> Outcome<Vec<OpTime>> {
+        let text = self.text(depth.max(1));
+        self.fill(&text)?;
+        Ok(self.engine.profile_step(&mut self.sequence, 1)?)
     }
 
     /// Reads `tokens` tokens after `depth` others.

@@ -37,6 +37,9 @@ pub struct Args {
     /// Runs that count.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
+    /// Also print the GPU time of one decode step by operation, each dispatch waiting for the one before it.
+    #[arg(long)]
+    profile: bool,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -82,6 +85,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(usage("there is nothing to measure", "give `-p` or `-n` a length above 0"));
     }
     report::print(&args.format, &bench.engine, model, &results, out)?;
+    if args.profile {
+        report::profile(&bench.profile(args.depth as usize)?, out)?;
+    }
     match results.iter().find(|r| !r.sound()) {
         None => Ok(()),
         Some(r) => Err(wrong(r)),

@@ -8,7 +8,7 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
-use zinc_engine::Engine;
+use zinc_engine::{Engine, OpTime};
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -42,6 +42,47 @@ fn path(engine: &Engine, kind: Kind) -> String {
         }
         Kind::Decode => "greedy".into(),
     }
+}
+
+/// Times of a step's dispatches, those of all layers together.
+pub fn profile(times: &[OpTime], out: &mut dyn Write) -> Outcome {
+    let mut sums: Vec<(&str, u64, u64)> = Vec::new();
+    for time in times {
+        let label = time
+            .label
+            .split_once('.')
+            .filter(|(layer, _)| layer.parse::<u32>().is_ok())
+            .map_or(&*time.label, |(_, l)| l);
+        match sums.iter_mut().find(|(l, ..)| *l == label) {
+            Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + time.nanoseconds),
+            None => sums.push((label, 1, time.nanoseconds)),
+        }
+    }
+    let mut table = Table::new(&[
+        ("operation", Align::Left),
+        ("dispatches", Align::Right),
+        ("us each", Align::Right),
+        ("us", Align::Right),
+    ]);
+    for (label, count, sum) in &sums {
+        let us = *sum as f64 / 1e3;
+        table.row([
+            (*label).to_string(),
+            count.to_string(),
+            format!("{:.1}", us / *count as f64),
+            format!("{us:.0}"),
+        ]);
+    }
+    let total: u64 = sums.iter().map(|(_, _, sum)| sum).sum();
+    table.row([
+        "all".to_string(),
+        times.len().to_string(),
+        String::new(),
+        format!("{:.0}", total as f64 / 1e3),
+    ]);
+    writeln!(out)?;
+    table.write(out, 0)?;
+    Ok(())
 }
 
 fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {

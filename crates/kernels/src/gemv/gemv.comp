@@ -4,7 +4,8 @@
 // out[column][row] = Σ_k weight[row][k]·x[column][k], for 1 to 8 columns; with GATE, act(gate·x)·(up·x).
 //
 // A subgroup takes ROWS rows (of each matrix) and all columns; its lanes split K by chunks, SPLIT subgroups of a workgroup share the chunks of
-// the same rows. Each value of x that a lane loads serves all its rows, each decoded weight all columns. The chunks of a lane, the order
+// the same rows. A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each; with STAGE the workgroup
+// copies x to shared memory first, in an order that lanes read without bank conflicts. Each value of x that a lane loads serves all its rows, each decoded weight all columns. The chunks of a lane, the order
 // within a chunk and the reductions depend on K, the subgroup size and SPLIT alone: one column gives the same bits as eight.
 #include "types.glsl"
 #include "decode.glsl"
@@ -21,6 +22,8 @@ layout(constant_id = 6) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 7) const bool BIAS = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
 layout(constant_id = 9) const bool GELU = false; // with GATE: gelu_tanh instead of silu
+layout(constant_id = 10) const uint STAGE = 0; // steps of x that are staged in shared memory at a time; 0: lanes read x themselves
+layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · pitch
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -48,6 +51,15 @@ layout(push_constant, scalar) uniform Push {
 
 shared float partials[PARTIALS];
 
+// Quad q of chunk c of a column lies at q · pitch + c: lanes with neighbouring chunks read neighbouring quads, and the odd pitch spreads the
+// quads of a chunk over the banks when they are stored.
+const uint QUADS = CHUNK / 4;
+shared vec4 staged[STAGED_QUADS];
+
+uint pitch() {
+    return STAGE * SPLIT * gl_SubgroupSize + 1;
+}
+
 // Where column `column` of this workgroup begins; z counts batches of columns.
 uint x_start(uint column) {
     return (gl_WorkGroupID.z * COLUMNS + column) * p.x_stride;
@@ -59,6 +71,20 @@ vec4 load_x(uint column, uint i) {
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
 
+// Copies the chunks first .. first + STAGE · SPLIT · lanes of every column, as far as there are any.
+void stage_x(uint first, uint chunks) {
+    const uint count = min(STAGE * SPLIT * gl_SubgroupSize, chunks - first) * QUADS;
+    barrier();
+    for (uint c = 0; c < COLUMNS; c++) {
+        for (uint i = gl_LocalInvocationIndex; i < count; i += gl_WorkGroupSize.x) {
+            uint chunk = i / QUADS, quad = i % QUADS;
+            uint at = chunk_base(first + chunk) + quad / (RUN / 4) * RUN_STRIDE + 4 * (quad % (RUN / 4));
+            staged[(c * QUADS + quad) * pitch() + chunk] = load_x(c, at);
+        }
+    }
+    barrier();
+}
+
 float dot_on(vec4 a, vec4 b, float sum) {
     sum = fma(a.x, b.x, sum);
     sum = fma(a.y, b.y, sum);
@@ -66,8 +92,8 @@ float dot_on(vec4 a, vec4 b, float sum) {
     return fma(a.w, b.w, sum);
 }
 
-// Adds a chunk's products.
-void add_chunk(Codes codes[ALL_ROWS], uint chunk, inout float sums[SUMS]) {
+// Adds a chunk's products; `place` is its place in the stage.
+void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[SUMS]) {
     uint base = chunk_base(chunk);
     [[unroll]] for (uint run = 0; run < RUNS; run++) {
         float products[SUMS];
@@ -77,7 +103,8 @@ void add_chunk(Codes codes[ALL_ROWS], uint chunk, inout float sums[SUMS]) {
         [[unroll]] for (uint quad = 0; quad < RUN / 4; quad++) {
             vec4 x[COLUMNS];
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                x[c] = load_x(c, base + run * RUN_STRIDE + 4 * quad);
+                if (STAGE > 0) x[c] = staged[(c * QUADS + run * (RUN / 4) + quad) * pitch() + place];
+                else x[c] = load_x(c, base + run * RUN_STRIDE + 4 * quad);
 #if HAS_MIN
                 precise float quad_sum = (x[c].x + x[c].y) + (x[c].z + x[c].w);
                 precise float sum = of_x[c] + quad_sum;
@@ -138,25 +165,28 @@ void main() {
     float sums[SUMS];
     [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
 
+    // A stage is STAGE steps; without staging all of K is one.
     const uint step = SPLIT * gl_SubgroupSize;
-    uint chunk = part * gl_SubgroupSize + lane;
+    const uint own = part * gl_SubgroupSize + lane;
+    const uint stage = STAGE > 0 ? STAGE * step : chunks;
     Codes codes[ALL_ROWS];
-    if (AHEAD) {
-        Codes next[ALL_ROWS];
-        if (chunk < chunks) {
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, chunk);
-        }
-        for (; chunk < chunks; chunk += step) {
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = next[r];
-            if (chunk + step < chunks) {
-                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, chunk + step);
+    Codes next[ALL_ROWS];
+    if (AHEAD && own < chunks) {
+        [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, own);
+    }
+    for (uint first = 0; first < chunks; first += stage) {
+        if (STAGE > 0) stage_x(first, chunks);
+        const uint end = min(first + stage, chunks);
+        for (uint chunk = first + own; chunk < end; chunk += step) {
+            if (AHEAD) {
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = next[r];
+                if (chunk + step < chunks) {
+                    [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, chunk + step);
+                }
+            } else {
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, chunk);
             }
-            add_chunk(codes, chunk, sums);
-        }
-    } else {
-        for (; chunk < chunks; chunk += step) {
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, chunk);
-            add_chunk(codes, chunk, sums);
+            add_chunk(codes, chunk, chunk - first, sums);
         }
     }
 #if BLOCK_ELEMS == 1

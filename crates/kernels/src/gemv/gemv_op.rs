@@ -68,6 +68,8 @@ pub struct Tile {
     pub subgroups: u32,
     /// Load a lane's next chunk before its present one is used.
     pub ahead: bool,
+    /// Steps of x (a chunk a lane of each of the `split` subgroups) that the workgroup stages in shared memory; 0: lanes read x themselves.
+    pub stage: u32,
 }
 
 #[repr(C)]
@@ -110,16 +112,42 @@ pub fn select(
     let rows = gemv.rows[columns.min(MAX_COLUMNS) as usize - 1];
     let rows = if gated { (rows / 2).max(1) } else { rows };
     let subgroups = (gemv.subgroups / split * split).max(split);
-    Ok(Tile { rows: rows.min(m), split, subgroups, ahead: gemv.ahead })
+    let stage = stage(format, k, columns.min(MAX_COLUMNS), split * policy.subgroup_size, gemv.stage_bytes);
+    Ok(Tile { rows: rows.min(m), split, subgroups, ahead: gemv.ahead, stage })
 }
 
-/// The tiles worth measuring for a product with `columns` columns: rows a subgroup, splits, prefetch.
-pub fn candidates(columns: u32) -> Vec<Tile> {
+/// Elements of a chunk at most: `CHUNK` of the format's GLSL.
+fn chunk_bound(format: FormatRef) -> u32 {
+    match format.block_elems {
+        1 => 16,
+        n => (n as u32).min(64),
+    }
+}
+
+/// Quads of shared memory that hold `stage` steps of `lanes` chunks.
+pub(super) fn staged_quads(format: FormatRef, columns: u32, lanes: u32, stage: u32) -> u32 {
+    columns * (chunk_bound(format) / 4) * (stage * lanes + 1)
+}
+
+/// The most steps of x that fit into `bytes` of shared memory, and no more than there are.
+fn stage(format: FormatRef, k: u32, columns: u32, lanes: u32, bytes: u32) -> u32 {
+    let steps = k.div_ceil(chunk_bound(format)).div_ceil(lanes);
+    (1..=steps).take_while(|&s| 16 * staged_quads(format, columns, lanes, s) <= bytes).last().unwrap_or(0)
+}
+
+/// The tiles worth measuring for a product of rows of `k` elements with `columns` columns: rows a subgroup, splits, prefetch, stages.
+pub fn candidates(policy: &Policy, format: FormatRef, k: u32, columns: u32) -> Vec<Tile> {
     let mut all = Vec::new();
-    for rows in [1, 2, 4].into_iter().filter(|rows| rows * columns <= 32) {
-        for split in [1, 2, 4, 8] {
-            for ahead in [false, true] {
-                all.push(Tile { rows, split, subgroups: split.max(4), ahead });
+    for rows in [2, 4, 8].into_iter().filter(|rows| rows * columns <= 32) {
+        for split in [1, 2, 4] {
+            let stages = [0, 9 << 10, 17 << 10, 34 << 10];
+            let mut stages =
+                stages.map(|bytes| stage(format, k, columns, split * policy.subgroup_size, bytes)).to_vec();
+            stages.dedup();
+            for stage in stages {
+                for ahead in [false, true] {
+                    all.push(Tile { rows, split, subgroups: split.max(4), ahead, stage });
+                }
             }
         }
     }
@@ -193,6 +221,14 @@ fn batch(
         (7, flag(bias.is_some())),
         (8, flag(residual.is_some())),
         (9, flag(matches!(args.up, Some((Gate::GeGlu, _))))),
+        (10, tile.stage),
+        (
+            11,
+            match tile.stage {
+                0 => 1,
+                stage => staged_quads(format, per_group, tile.split * kernels.subgroup_size(), stage),
+            },
+        ),
     ];
     let gate = if up.is_some() { "yes" } else { "no" };
     let pipeline = kernels.pipeline(kernel, &[("FORMAT", format.name), ("GATE", gate)], &specialization)?;

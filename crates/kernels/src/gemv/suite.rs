@@ -1,5 +1,6 @@
 //! Which products are tried: every format at the sizes where chunks, lanes and rows end, every number of columns, every way to cut the work.
 
+use super::gemv_op::staged_quads;
 use super::reference::{Product, gated, product};
 use super::{Args, Epilogue, Gate, Tile, Weights, record, record_tiled, select};
 use crate::Kernels;
@@ -206,10 +207,25 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
 }
 
 fn tiles(s: &mut Suite<'_>, format: FormatRef) {
-    let all = [(1, 1, 4), (2, 1, 2), (4, 1, 1), (1, 2, 2), (2, 2, 4), (4, 4, 4), (3, 8, 8)];
-    for (i, (rows, split, subgroups)) in all.into_iter().enumerate() {
-        let tile = Tile { rows, split, subgroups, ahead: i % 2 == 0 };
+    let all = [
+        (1, 1, 4, 2),
+        (2, 1, 2, 1),
+        (4, 1, 1, 1),
+        (1, 2, 2, 3),
+        (2, 2, 4, 0),
+        (4, 4, 4, 0),
+        (3, 8, 8, 1),
+        (2, 1, 4, 0),
+        (2, 1, 4, 5),
+    ];
+    let shared = s.kernels().device().capabilities().limits.shared_memory - 1024;
+    let subgroup = s.kernels().subgroup_size();
+    for (i, (rows, split, subgroups, wanted)) in all.into_iter().enumerate() {
         let columns = [1, 3, 4][i % 3];
+        let fits =
+            |stage: &u32| 16 * staged_quads(format, columns as u32, split * subgroup, *stage) <= shared;
+        let stage = (1..=wanted).rev().find(fits).unwrap_or(0);
+        let tile = Tile { rows, split, subgroups, ahead: i % 2 == 0, stage };
         for m in [1, rows as usize * 2 + 1] {
             s.case(format!("{format} {m} rows, {columns} columns, {tile:?}"), |s| {
                 let mut rng = s.rng();
@@ -247,7 +263,7 @@ fn epilogues(s: &mut Suite<'_>) {
                 },
                 out: out.mat(),
             };
-            let tile = Tile { rows: 2, split, subgroups: 2, ahead: false };
+            let tile = Tile { rows: 2, split, subgroups: 2, ahead: false, stage: 0 };
             s.run(|rec| record_tiled(s.kernels(), rec, "gemv", &args, tile))?;
             let plain = s.read(&run(s, &w, &placed, columns, Some(tile))?)?;
             let sum = |i: usize, v: f32| {
@@ -284,7 +300,7 @@ fn many_rows(s: &mut Suite<'_>) {
         let mut rng = s.rng();
         let w = Matrix::random(s, &mut rng, format, m, k)?;
         let x = Host::random(&mut rng, 1, k, 1.0);
-        let tile = Tile { rows: 1, split: 1, subgroups: 1, ahead: false };
+        let tile = Tile { rows: 1, split: 1, subgroups: 1, ahead: false, stage: 0 };
         let out = run(s, &w, &s.upload(&x)?, 1, Some(tile))?;
         check(s, &out, &w.times(&x)).map(drop)
     });

@@ -22,7 +22,7 @@ pub struct Engine {
 
 /// The executor. Both run the same plan; there are two, and no trait over them.
 pub(crate) enum Backend {
-    Cpu(CpuBackend),
+    Cpu(Box<CpuBackend>),
     Vulkan(Box<Executor>),
 }
 

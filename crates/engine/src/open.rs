@@ -68,7 +68,7 @@ fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Resul
     let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
     let sequences = (0..options.sequences).map(|_| cpu.new_sequence(summary.context)).collect();
     let chunk = if options.chunk == 1 { 1 } else { CPU_CHUNK };
-    let backend = Backend::Cpu(CpuBackend { cpu, sequences, chunk });
+    let backend = Backend::Cpu(Box::new(CpuBackend { cpu, sequences, chunk }));
     summary.load_seconds = started.elapsed().as_secs_f64();
     Ok(Engine { gguf, model, tokenizer, backend, pool: Pool::new(options.sequences, 0..0), summary })
 }

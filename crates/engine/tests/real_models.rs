@@ -39,7 +39,7 @@ fn smollm2_continues_alike() {
         assert!(gap <= allowed, "token {at}: {} or {}, {gap} apart, {allowed} allowed", a[at], b[at]);
     }
     let text: Vec<u32> = prompt.iter().chain(&a[..24]).copied().collect();
-    let mut rows = |engine: &mut zinc_engine::Engine| {
+    let rows = |engine: &mut zinc_engine::Engine| {
         let mut sequence = engine.sequence().unwrap();
         engine.forward(&mut sequence, &text, Want::Last).unwrap().values
     };

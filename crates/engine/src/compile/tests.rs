@@ -103,8 +103,11 @@ fn without_a_head_nothing_is_computed_after_the_last_cache() {
     assert!(s.steps.iter().all(|s| s.layer.is_some() || s.label == "embed"));
 }
 
+/// First byte and end.
+type Bytes = (u64, u64);
+
 /// The bytes of the columns' rows.
-fn bytes(s: &Schedule, c: Cols) -> (u64, u64) {
+fn bytes(s: &Schedule, c: Cols) -> Bytes {
     let p = s.scratch.places[c.act.index()].unwrap();
     let start = p.offset + u64::from(c.first) * 4;
     (start, start + (u64::from(p.rows - 1) * u64::from(p.stride) + u64::from(c.width)) * 4)
@@ -151,14 +154,13 @@ fn shared_memory_costs_no_barrier() {
         for (rows, head) in [(1, Head::Last), (8, Head::All)] {
             let s = schedule(&plan, true, rows, head);
             let mut barriers = 0;
-            let (mut read, mut written): (Vec<(u64, u64)>, Vec<(u64, u64)>) = (vec![], vec![]);
+            let (mut read, mut written): (Vec<Bytes>, Vec<Bytes>) = (vec![], vec![]);
             let mut caches: Vec<(zinc_plan::KvId, bool)> = vec![];
             for step in &s.steps {
                 let reads: Vec<_> = step.call.reads().into_iter().map(|c| bytes(&s, c)).collect();
                 let writes: Vec<_> = step.call.writes().into_iter().map(|c| bytes(&s, c)).collect();
-                let meet = |a: &[(u64, u64)], b: &[(u64, u64)]| {
-                    a.iter().any(|x| b.iter().any(|y| x.0 < y.1 && y.0 < x.1))
-                };
+                let meet =
+                    |a: &[Bytes], b: &[Bytes]| a.iter().any(|x| b.iter().any(|y| x.0 < y.1 && y.0 < x.1));
                 let cache = step.call.cache();
                 let same = cache.is_some_and(|(id, w)| caches.iter().any(|&(o, ow)| o == id && (w || ow)));
                 if meet(&reads, &written) || meet(&writes, &written) || meet(&writes, &read) || same {

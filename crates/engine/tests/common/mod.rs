@@ -73,13 +73,16 @@ pub fn check_fixture(engine: &mut Engine, fixture: &Fixture, lengths: &[usize], 
     worst
 }
 
+/// Compares logits, wanted ones second, of a place.
+type Check<'a> = dyn FnMut(&[f32], &[f32], &str) + 'a;
+
 /// Feeds the reference's greedy tokens one by one and compares each row.
 fn check_decode(
     engine: &mut Engine,
     reference: &Reference,
     sequence: &mut Sequence,
     len: usize,
-    check: &mut dyn FnMut(&[f32], &[f32], &str),
+    check: &mut Check<'_>,
 ) {
     let greedy = tokens(reference, &format!("greedy_{len}"));
     let rows = reference.f32(&format!("greedy_logits_{len}"));

@@ -162,3 +162,18 @@ fn all_rows_are_those_of_each_prefix() {
         assert_eq!(all.row(len - 1), common::last_logits(&mut engine, &text[..len]), "length {len}");
     }
 }
+
+/// Any model whose operations have kernels can be planned for a device that is not here, large heads included.
+#[test]
+fn a_load_is_planned_without_a_device() {
+    for name in ["llama", "qwen2", "qwen3", "gemma3"] {
+        let engine = common::cpu(&fixtures(name)[0].model, common::options(KvType::F32));
+        let options = common::options(KvType::F16);
+        let plan = zinc_engine::plan_without_device(engine.model(), &options, 8 << 30).unwrap();
+        assert_eq!((plan.context, plan.path.chunk), (320, options.chunk), "{name}");
+        let weights = plan.memory.items.iter().find(|i| i.0 == "weights").unwrap().1;
+        assert!(weights > 1 << 20 && plan.memory.total() > weights, "{name}");
+        let refused = zinc_engine::plan_without_device(engine.model(), &options, weights);
+        assert!(matches!(refused, Err(Error::DoesNotFit(_))), "{name}");
+    }
+}

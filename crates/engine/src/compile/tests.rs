@@ -8,9 +8,9 @@ use zinc_plan::{ActId, Cols};
 fn caps() -> Capabilities {
     let mut caps = Capabilities::default();
     caps.subgroup.size = 32;
+    caps.subgroup.max_workgroup_subgroups = 32;
     caps.limits.shared_memory = 32 << 10;
     caps.limits.workgroup_invocations = 1024;
-    caps.limits.workgroup_size = [1024, 1024, 64];
     caps
 }
 

@@ -90,7 +90,13 @@ fn imaginary() -> Capabilities {
         name: "a device that is not there".into(),
         kind: DeviceKind::Discrete,
         api_version: (1, 3, 0),
-        subgroup: Subgroup { size: 32, min_size: 32, max_size: 32, ..Subgroup::default() },
+        subgroup: Subgroup {
+            size: 32,
+            min_size: 32,
+            max_size: 32,
+            max_workgroup_subgroups: 32,
+            ..Subgroup::default()
+        },
         features: Features {
             storage_8bit: true,
             storage_16bit: true,

@@ -76,11 +76,11 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
     match class {
         DeviceClass::Nvidia => GemvPolicy {
             rows: [4, 4, 2, 2, 2, 2, 2, 2],
-            busy_subgroups: 4_096,
-            max_split: 8,
+            busy_subgroups: 16_384,
+            max_split: 4,
             subgroups: 4,
             ahead: false,
-            stage_bytes: 17 << 10,
+            stage_bytes: 0,
         },
         DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
             rows: [2; 8],

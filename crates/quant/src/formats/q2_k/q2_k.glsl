@@ -27,5 +27,5 @@ vec2 run_scale(Codes c, uint run) {
 }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
-    return small_bytes((c.q[quad] >> (2 * run)) & 0x03030303u, 0.0);
+    return whole_bytes((c.q[quad] >> (2 * run)) & 0x03030303u, 0.0);
 }

@@ -39,5 +39,5 @@ vec2 run_scale(Codes c, uint run) {
 vec4 run_codes(Codes c, uint run, uint quad) {
     uint low = (c.q[quad] >> (2 * run)) & 0x03030303u;
     uint third = ((c.thirds[quad] << 2) >> run) & 0x04040404u;
-    return small_bytes(low | third, 4.0);
+    return whole_bytes(low | third, 4.0);
 }

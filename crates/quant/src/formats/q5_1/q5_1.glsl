@@ -24,5 +24,5 @@ vec2 run_scale(Codes c, uint run) { return unpackHalf2x16(c.dm); }
 vec4 run_codes(Codes c, uint run, uint quad) {
     uint nibbles = quad < 4 ? c.q[quad] : c.q[quad - 4] >> 4;
     uint fifths = ((c.fifth >> (4 * quad)) & 15u) * 0x02040810u;
-    return small_bytes((nibbles & 0x0F0F0F0Fu) | (fifths & 0x10101010u), 0.0);
+    return whole_bytes((nibbles & 0x0F0F0F0Fu) | (fifths & 0x10101010u), 0.0);
 }

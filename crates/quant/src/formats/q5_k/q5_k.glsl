@@ -37,5 +37,5 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint fifths = quad < 4 ? c.fifth0[quad] : c.fifth1[quad - 4];
     uint low = run == 0 ? w : w >> 4;
     uint high = run == 0 ? fifths << 4 : fifths << 3;
-    return small_bytes((low & 0x0F0F0F0Fu) | (high & 0x10101010u), 0.0);
+    return whole_bytes((low & 0x0F0F0F0Fu) | (high & 0x10101010u), 0.0);
 }

@@ -34,5 +34,5 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = run % 2 == 0 ? c.low0[quad] : c.low1[quad];
     uint low = run < 2 ? w : w >> 4;
     uint upper = run < 2 ? c.upper[quad] << (4 - 2 * run) : c.upper[quad] >> (2 * run - 4);
-    return small_bytes((low & 0x0F0F0F0Fu) | (upper & 0x30303030u), 32.0);
+    return whole_bytes((low & 0x0F0F0F0Fu) | (upper & 0x30303030u), 32.0);
 }

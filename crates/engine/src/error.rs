@@ -82,7 +82,7 @@ pub enum Error {
 
 /// Why a plan cannot be compiled for a number of rows: the answer of the kernels' own selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no kernel for `{op}` ({}) with {format} weights at {rows} rows: {reason}", place(*.layer, .label))]
+#[error("no kernel for `{op}` ({}) with {format} weights at {rows} rows: {reason}\nhint: `--backend cpu` runs every architecture", place(*.layer, .label))]
 pub struct Unsupported {
     /// The operation.
     pub op: String,
@@ -96,6 +96,13 @@ pub struct Unsupported {
     pub rows: u32,
     /// What is missing.
     pub reason: String,
+}
+
+impl Unsupported {
+    /// Without the place and what to do.
+    pub fn in_short(&self) -> String {
+        format!("the GPU has no kernel for `{}` with {} weights", self.op, self.format)
+    }
 }
 
 fn place(layer: Option<u32>, label: &str) -> String {

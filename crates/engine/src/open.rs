@@ -21,11 +21,18 @@ pub(crate) fn open(
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Engine, Error> {
     let (device, reasons) = device(options)?;
-    let engine = match device {
-        Some(device) => on_device(gguf, device, options, reasons, progress)?,
-        None => on_cpu(gguf, options, reasons)?,
-    };
-    Ok(engine)
+    let Some(device) = device else { return on_cpu(gguf, options, reasons) };
+    match on_device(gguf.clone(), device, options, reasons, progress) {
+        Err(Error::Unsupported(why)) if may_fall_back(options) => {
+            on_cpu(gguf, options, vec![format!("{}, so the CPU executor runs the model", why.in_short())])
+        }
+        answer => answer,
+    }
+}
+
+/// Only `auto` without a named device may do without one.
+fn may_fall_back(options: &LoadOptions) -> bool {
+    options.backend == BackendWish::Auto && options.device == DeviceWish::Auto
 }
 
 /// What both backends need of a file.
@@ -120,11 +127,9 @@ fn device(options: &LoadOptions) -> Result<(Option<Device>, Vec<String>), Error>
     }
     let chosen = Instance::new(&InstanceOptions { validation: options.validation })
         .and_then(|instance| open_device(&instance, options));
-    // Only `auto` without a named device may do without one.
-    let may_fall_back = options.backend == BackendWish::Auto && options.device == DeviceWish::Auto;
     match chosen {
         Ok((device, reasons)) => Ok((Some(device), reasons)),
-        Err(e) if may_fall_back => {
+        Err(e) if may_fall_back(options) => {
             Ok((None, vec![format!("no GPU, so the CPU executor runs the model: {e}")]))
         }
         Err(e) => Err(e.into()),

@@ -4,7 +4,9 @@ mod common;
 
 use common::{LENGTHS, bits, check_fixture, f16_tolerance, vulkan};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use zinc_engine::{Engine, Error, Event, GenerateOptions, KvType, LoadOptions, SamplingOptions, Want};
+use zinc_gguf::Gguf;
 use zinc_testkit::{fixtures, tolerance};
 
 /// All stored logits of all quantisations of an architecture: f32 caches against the f32 tolerance.
@@ -43,7 +45,7 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3];
+architectures![llama qwen2 qwen3 gemma3 gemma4];
 
 fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);
@@ -199,7 +201,7 @@ fn sampling_from_candidates_equals_sampling_from_rows() {
 fn a_budget_refuses_and_advises() {
     let model = &fixtures("qwen3")[0].model;
     let load = |context: Option<u32>, budget: u64| {
-        let gguf = std::sync::Arc::new(zinc_gguf::Gguf::open(model).unwrap());
+        let gguf = Arc::new(Gguf::open(model).unwrap());
         let mut options = LoadOptions::new(model);
         (options.context, options.budget, options.chunk) = (context, Some(budget), 8);
         Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
@@ -225,4 +227,26 @@ fn a_profile_times_each_dispatch() {
         assert!(times.iter().any(|t| t.label == label), "{label} is not in {times:?}");
     }
     assert_eq!(sequence.len(), 3);
+}
+
+/// Logits that are no numbers are an error on every path, not token 0.
+#[test]
+fn logits_without_a_number_are_an_error() {
+    let path = &fixtures("qwen3")[0].model;
+    let mut bytes = std::fs::read(path).unwrap();
+    let gguf = Gguf::open(path).unwrap();
+    let norm = gguf.tensor("output_norm.weight").unwrap();
+    for value in bytes[norm.offset as usize..][..norm.bytes as usize].chunks_exact_mut(4) {
+        value.copy_from_slice(&f32::NAN.to_le_bytes());
+    }
+    let gguf = Arc::new(Gguf::from_bytes(bytes, "nan.gguf").unwrap());
+    let device = zinc_vulkan::testing::device();
+    let mut engine = Engine::on_device(gguf, device, &common::options(KvType::F16), &mut |_| ()).unwrap();
+    for temperature in [0.0, 1.0] {
+        let mut options = GenerateOptions { max_tokens: 4, ..GenerateOptions::default() };
+        options.sampling.temperature = temperature;
+        let mut sequence = engine.sequence().unwrap();
+        let answer = engine.generate(&mut sequence, &[1, 2, 3], &options, &mut |_| ControlFlow::Continue(()));
+        assert!(matches!(answer, Err(Error::NotFinite(_))), "temperature {temperature}: {answer:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! A plan's own consistency: every executor may rely on it.
 
 use crate::op::{Op, Scalar};
-use crate::spec::{Plan, StateSpec};
+use crate::spec::{Plan, Rows, StateSpec};
 
 /// What is wrong with a plan. It names the operation, since the fault lies in the lowering of an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +18,11 @@ pub struct PlanError {
 }
 
 impl Plan {
-    /// Checks ids, column ranges, shapes against weights, single assignment, and that nothing is read before it is written.
+    /// Checks ids, column ranges, shapes against weights, which rows meet, single assignment of buffers and caches, and that
+    /// nothing is read before it is written.
     pub fn check(&self) -> Result<(), PlanError> {
         let mut written: Vec<Vec<(u32, u32)>> = vec![vec![]; self.acts.len()];
+        let mut stored = vec![false; self.kv.len()];
         for node in &self.ops {
             let fail = |what: String| {
                 Err(PlanError { layer: node.layer, label: node.label, op: node.op.name(), what })
@@ -36,12 +38,22 @@ impl Plan {
             if let Err(what) = self.check_ids(&node.op).and_then(|()| self.check_shape(&node.op)) {
                 return fail(what);
             }
+            if let Err(what) = self.check_cache(&node.op, &mut stored) {
+                return fail(what);
+            }
             let Some(out) = node.op.output() else { continue };
             let Some(act) = self.acts.get(out.act.index()) else {
                 return fail(format!("unknown buffer {}", out.act.0));
             };
             if out.first + out.width > act.width {
                 return fail(format!("output columns exceed `{}` ({})", act.name, act.width));
+            }
+            let rows = match node.op {
+                Op::SelectLogits { .. } => Rows::Batch,
+                _ => act.rows,
+            };
+            if let Some(c) = node.op.inputs().iter().find(|c| self.act(c.act).rows != rows) {
+                return fail(format!("`{}` has other rows than `{}`", self.act(c.act).name, act.name));
             }
             if node.op.inputs().iter().any(|i| i.overlaps(out)) {
                 return fail(format!("output overlaps an input in `{}`", act.name));
@@ -52,7 +64,29 @@ impl Plan {
             }
             spans.push((out.first, out.first + out.width));
         }
-        Ok(())
+        self.check_input(self.logits, &written).map_err(|what| PlanError {
+            layer: None,
+            label: "logits",
+            op: "result",
+            what,
+        })
+    }
+
+    /// A cache is written once, and before it is read.
+    fn check_cache(&self, op: &Op, stored: &mut [bool]) -> Result<(), String> {
+        match *op {
+            Op::KvWrite { kv, .. } if stored[kv.index()] => {
+                Err(format!("KV cache {} is written twice", kv.0))
+            }
+            Op::KvWrite { kv, .. } => {
+                stored[kv.index()] = true;
+                Ok(())
+            }
+            Op::Attention { kv, .. } if !stored[kv.index()] => {
+                Err(format!("KV cache {} is read before it is written", kv.0))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_input(&self, c: crate::Cols, written: &[Vec<(u32, u32)>]) -> Result<(), String> {
@@ -206,5 +240,74 @@ impl Plan {
             }
             Op::SelectLogits { x, out } => expect("output width", out.width, x.width),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Act, ActId, Cols, KvId, KvSpec, Node, Weight, WeightId};
+
+    /// A plan of operations on buffers `0 …` of 4 columns; the last two have the rows of the logits.
+    fn plan(ops: Vec<Op>) -> Plan {
+        let rows = [Rows::Batch, Rows::Batch, Rows::Batch, Rows::Logits, Rows::Logits];
+        let kv = KvSpec { heads: 1, key_size: 4, value_size: 4, window: None };
+        let format = zinc_quant::by_name("F32").expect("a format");
+        let table = Weight { tensor: "table".into(), format, k: 4, m: 8, experts: 1 };
+        Plan {
+            acts: rows.into_iter().map(|rows| Act { name: "x", width: 4, rows }).collect(),
+            weights: vec![table],
+            ropes: vec![],
+            kv: vec![kv],
+            states: vec![],
+            routes: vec![],
+            ops: ops.into_iter().map(|op| Node { layer: None, label: "op", op }).collect(),
+            logits: cols(4),
+        }
+    }
+
+    fn cols(act: u32) -> Cols {
+        Cols { act: ActId(act), first: 0, width: 4 }
+    }
+
+    fn softcap(from: u32, to: u32) -> Op {
+        Op::Softcap { x: cols(from), cap: 1.0, out: cols(to) }
+    }
+
+    fn embed(to: u32) -> Op {
+        Op::Embed { table: WeightId(0), scale: 1.0, out: cols(to) }
+    }
+
+    fn what(ops: Vec<Op>) -> String {
+        plan(ops).check().expect_err("a faulty plan").what
+    }
+
+    #[test]
+    fn what_nobody_wrote_cannot_be_read() {
+        assert!(what(vec![softcap(0, 1)]).contains("read before it is written"));
+        assert!(what(vec![]).contains("read before it is written"), "the logits need a writer");
+    }
+
+    #[test]
+    fn rows_change_only_where_logits_are_selected() {
+        let select = Op::SelectLogits { x: cols(0), out: cols(3) };
+        assert_eq!(plan(vec![embed(0), select.clone(), softcap(3, 4)]).check(), Ok(()));
+        assert!(what(vec![embed(0), softcap(0, 4)]).contains("other rows"));
+        let mixed = Op::Add { a: cols(3), b: cols(0), out: cols(4) };
+        assert!(what(vec![embed(0), select, mixed]).contains("other rows"));
+    }
+
+    #[test]
+    fn a_cache_is_written_once_and_before_it_is_read() {
+        let kv = KvId(0);
+        let read =
+            Op::Attention { q: cols(0), kv, heads: 1, scale: 1.0, softcap: None, sinks: None, out: cols(1) };
+        let mut stored = [false];
+        let p = plan(vec![]);
+        let write = Op::KvWrite { k: cols(0), v: cols(0), kv };
+        assert!(p.check_cache(&read, &mut stored).is_err());
+        assert!(p.check_cache(&write, &mut stored).is_ok());
+        assert!(p.check_cache(&read, &mut stored).is_ok());
+        assert!(p.check_cache(&write, &mut stored).is_err());
     }
 }

@@ -158,6 +158,31 @@ impl Op {
         }
     }
 
+    /// Whether the operation changes what a sequence keeps (its cache or a recurrent state), so that it matters whoever reads its output.
+    pub fn keeps_state(&self) -> bool {
+        match self {
+            Op::KvWrite { .. } | Op::Conv { .. } | Op::DeltaNet { .. } => true,
+            Op::Embed { .. }
+            | Op::RmsNorm { .. }
+            | Op::L2Norm { .. }
+            | Op::Linear { .. }
+            | Op::AddBias { .. }
+            | Op::Add { .. }
+            | Op::Scale { .. }
+            | Op::Softcap { .. }
+            | Op::Rope { .. }
+            | Op::Attention { .. }
+            | Op::Activate { .. }
+            | Op::SigmoidGate { .. }
+            | Op::Slice { .. }
+            | Op::Route { .. }
+            | Op::ExpertLinear { .. }
+            | Op::ExpertBias { .. }
+            | Op::ExpertSum { .. }
+            | Op::SelectLogits { .. } => false,
+        }
+    }
+
     /// The columns that the operation reads.
     pub fn inputs(&self) -> Vec<Cols> {
         match *self {

@@ -71,7 +71,8 @@ impl Fixture {
 /// All quantisations of one tiny model that are present; at least one must be.
 pub fn fixtures(name: &str) -> Vec<Fixture> {
     let dir = fixtures_dir().join(name);
-    let json = std::fs::read_to_string(dir.join("fixture.json")).unwrap_or_else(|e| panic!("fixture `{name}`: {e}"));
+    let json =
+        std::fs::read_to_string(dir.join("fixture.json")).unwrap_or_else(|e| panic!("fixture `{name}`: {e}"));
     let info: serde_json::Value = serde_json::from_str(&json).expect("fixture.json");
     let mut found: Vec<Fixture> = std::fs::read_dir(&dir)
         .expect("fixture folder")

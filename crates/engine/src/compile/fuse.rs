@@ -19,13 +19,19 @@ impl<'a> Graph<'a> {
     pub(super) fn new(plan: &'a Plan, head: bool) -> Graph<'a> {
         let mut live = vec![false; plan.ops.len()];
         let mut wanted: Vec<Cols> = if head { vec![plan.logits] } else { vec![] };
+        let mut wanted_routes = vec![];
         for (i, node) in plan.ops.iter().enumerate().rev() {
-            let keeps_state = matches!(node.op, Op::KvWrite { .. } | Op::Conv { .. } | Op::DeltaNet { .. });
             let writes_wanted = node.op.output().is_some_and(|out| wanted.iter().any(|w| w.overlaps(out)));
-            let routes = matches!(node.op, Op::Route { .. });
-            live[i] = keeps_state || writes_wanted || routes;
+            let routes = matches!(node.op, Op::Route { route, .. } if wanted_routes.contains(&route));
+            live[i] = node.op.keeps_state() || writes_wanted || routes;
             if live[i] {
                 wanted.extend(node.op.inputs());
+                if let Op::ExpertLinear { route, .. }
+                | Op::ExpertBias { route, .. }
+                | Op::ExpertSum { route, .. } = node.op
+                {
+                    wanted_routes.push(route);
+                }
             }
         }
         let (mut writers, mut readers) = (vec![vec![]; plan.acts.len()], vec![vec![]; plan.acts.len()]);
@@ -63,7 +69,10 @@ impl<'a> Graph<'a> {
 
     /// Whether these columns are written before operation `i`.
     fn ready(&self, c: Cols, i: usize) -> bool {
-        self.writer(c).is_some_and(|w| w < i)
+        let mut parts = self.writers[c.act.index()]
+            .iter()
+            .filter(|&&w| self.op(w).output().is_some_and(|o| o.overlaps(c)));
+        parts.clone().next().is_some() && parts.all(|&w| w < i)
     }
 }
 

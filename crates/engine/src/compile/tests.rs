@@ -192,3 +192,14 @@ fn what_has_no_kernel_is_named() {
     assert_eq!((no.op.as_str(), no.layer, no.rows), ("route", Some(0), 3));
     assert!(no.to_string().contains("layer 0"));
 }
+
+/// Where no logits are wanted, the last layer needs its keys and values alone, whatever follows them.
+#[test]
+fn the_last_layer_without_a_head_is_keys_and_values() {
+    let mut plan = plan_of("qwen3moe");
+    let last = plan.ops.iter().filter_map(|n| n.layer).max();
+    plan.ops.retain(|n| n.layer == last);
+    let steps = fuse::lower(&fuse::Graph::new(&plan, false), true, 1).unwrap();
+    let labels: Vec<&str> = steps.iter().map(|s| s.label).collect();
+    assert_eq!(labels, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"]);
+}

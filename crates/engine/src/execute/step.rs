@@ -4,6 +4,7 @@ use super::{Executor, record};
 use crate::compile::{Head, Shape};
 use crate::{Candidates, Error, OpTime, Sampler, Sequence, Want};
 use zinc_kernels::RowInfo;
+use zinc_kernels::sample::argmax::NO_TOKEN;
 use zinc_kernels::sample::top_k::TopK;
 use zinc_vulkan::{Commands, Recorder, RecorderOptions, Slice, Ticket};
 
@@ -257,9 +258,10 @@ impl Executor {
         let offset = step % u64::from(super::buffers::RING) * 4;
         let token: Vec<u32> = self.buffers.ring.slice(offset, 4)?.read_as()?;
         self.buffers.ring.write(offset, &u32::MAX.to_le_bytes())?;
-        match token[0] < self.extents.vocab {
-            true => Ok(token[0]),
-            false => Err(Error::StaleResult { step: step + 1, held: step }),
+        match token[0] {
+            token if token < self.extents.vocab => Ok(token),
+            NO_TOKEN => Err(crate::NotFinite.into()),
+            _ => Err(Error::StaleResult { step: step + 1, held: step }),
         }
     }
 

@@ -1,5 +1,5 @@
 #version 460
-// Index of the largest element of a row, the lowest of equals; NaN never wins.
+// Index of the largest element of a row, the lowest of equals; NaN and -inf never win, and a row of nothing else gives NO_TOKEN.
 // STAGE row: the best candidate of a part of the row; parts: the token, from the parts' candidates.
 // variants: STAGE=row|parts
 #include "types.glsl"
@@ -16,6 +16,8 @@ layout(push_constant, scalar) uniform Push {
     uint part; // columns of a part
     uint parts;
 } p;
+
+const uint NO_TOKEN = 0xfffffffeu;
 
 shared uvec2 best_of[256];
 
@@ -49,6 +51,7 @@ void main() {
     p.parts_of.v[at] = best.x;
     p.parts_of.v[at + 1] = best.y;
 #else
-    p.out_.v[row] = ~best.y;
+    // The key of -inf is 0x007fffff.
+    p.out_.v[row] = best.x > 0x007fffffu ? ~best.y : NO_TOKEN;
 #endif
 }

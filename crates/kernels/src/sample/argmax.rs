@@ -1,9 +1,12 @@
-//! Index of the largest element of each row: the lowest of equals, NaN never wins. A row of NaN gives 0.
+//! Index of the largest element of each row: the lowest of equals, NaN and −∞ never win. A row of nothing else gives [`NO_TOKEN`].
 
 use crate::launch::{Launch, refuse};
 use crate::{DeviceClass, Error, Kernel, Kernels, Mat};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
+
+/// What a row without any number has for its largest element: no token of any vocabulary.
+pub const NO_TOKEN: u32 = 0xffff_fffe;
 
 pub(super) const KERNEL: Kernel =
     Kernel { stem: "argmax", bindings: 3, params_bytes: size_of::<Params>() as u32 };
@@ -24,7 +27,7 @@ pub struct Args<'a> {
     pub logits: Mat<'a>,
     /// [`scratch_bytes`].
     pub scratch: &'a Slice,
-    /// Output: a u32 a row.
+    /// Output: a u32 a row, the index or [`NO_TOKEN`].
     pub out: &'a Slice,
     /// Rows, at most 65,535.
     pub rows: u32,

@@ -1,6 +1,7 @@
 //! Scalar oracles.
 
 use super::adjust::{Entry, Penalties};
+use super::argmax::NO_TOKEN;
 use super::top_k::TopK;
 use crate::suite::Host;
 
@@ -15,9 +16,10 @@ fn order(row: &[f32]) -> Vec<u32> {
     order
 }
 
-/// Index of the largest element.
+/// Index of the largest element, if there is any number.
 pub fn argmax(row: &[f32]) -> u32 {
-    order(row)[0]
+    let best = order(row)[0];
+    if row[best as usize] > f32::NEG_INFINITY { best } else { NO_TOKEN }
 }
 
 /// The `k` largest.

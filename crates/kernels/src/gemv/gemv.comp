@@ -53,6 +53,10 @@ shared float partials[PARTIALS];
 
 // Quad q of chunk c of a column lies at q · pitch + c: lanes with neighbouring chunks read neighbouring quads, and the odd pitch spreads the
 // quads of a chunk over the banks when they are stored.
+// The host sizes the stage by a bound on CHUNK (`chunk_bound`).
+#if CHUNK > 64 || (BLOCK_ELEMS == 1 && CHUNK > 16) || (BLOCK_ELEMS > 1 && CHUNK > BLOCK_ELEMS)
+#error CHUNK is above chunk_bound in gemv_op.rs
+#endif
 const uint QUADS = CHUNK / 4;
 shared vec4 staged[STAGED_QUADS];
 

@@ -3,10 +3,11 @@
 use crate::format::FormatRef;
 
 /// Declares the static `FORMAT` of a format's module from its layout and the module's functions
-/// `decode_block(&[u8; BYTES], &mut [f32; ELEMS])` and `encode_block(&[f32; ELEMS], &mut [u8; BYTES])`.
+/// `decode_block(&[u8; BYTES], &mut [f32; ELEMS])` and `encode_block(&[f32; ELEMS], &mut [u8; BYTES])`. Its GLSL may be several files, what
+/// formats share first.
 macro_rules! block_format {
     ($name:literal, ggml $id:literal, $elems:literal elements in $bytes:literal bytes,
-     planes [$($offset:literal .. $end:literal),+], $glsl:literal) => {
+     planes [$($offset:literal .. $end:literal),+], $($glsl:literal),+) => {
         pub(super) static FORMAT: crate::format::Format = crate::format::Format {
             name: $name,
             ggml_type: $id,
@@ -15,7 +16,7 @@ macro_rules! block_format {
             decode: |block, values| decode_block(crate::bits::exactly(block), crate::bits::exactly_mut(values)),
             encode: |values, block| encode_block(crate::bits::exactly(values), crate::bits::exactly_mut(block)),
             planes: &[$(crate::format::Plane { offset: $offset, len: $end - $offset }),+],
-            glsl: include_str!($glsl),
+            glsl: concat!($(include_str!($glsl)),+),
             decode_blocks,
         };
 

@@ -14,7 +14,7 @@ use crate::bits::{f16_at, field};
 use crate::k_scales;
 use crate::rounding::{inverse, nearest};
 
-block_format!("Q5_K", ggml 13, 256 elements in 176 bytes, planes [0 .. 176], "q5_k.glsl");
+block_format!("Q5_K", ggml 13, 256 elements in 176 bytes, planes [0 .. 176], "../../k_scales.glsl", "q5_k.glsl");
 
 #[inline(always)]
 fn decode_block(b: &[u8; 176], y: &mut [f32; 256]) {

@@ -37,7 +37,7 @@ pub struct LoadOptions {
     /// Rows of a prefill step at most. 1 is the per-token path. Steps are narrower where a kernel takes fewer rows, and the
     /// statistics then say why.
     pub chunk: u32,
-    /// Fuse operations. Off, every operation's output can be observed.
+    /// Fuse operations. Off, each is a dispatch of its own.
     pub fuse: bool,
     /// Replaces the file's `tokenizer.ggml.pre`.
     pub pretokenizer: Option<String>,

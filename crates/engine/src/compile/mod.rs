@@ -57,9 +57,10 @@ pub struct Target<'a> {
     pub caps: &'a Capabilities,
     /// Tuning of the kernels for it.
     pub policy: &'a Policy,
-    /// Fuse operations, and let activations share memory. Off, each operation is a call and each output stays until the end of
-    /// the step.
+    /// Fuse operations. Off, each operation is a call of its own.
     pub fuse: bool,
+    /// Let every activation keep its memory until the end of the step, so that each can be looked at; else they share it.
+    pub keep: bool,
 }
 
 /// One call and what it stands for.
@@ -107,7 +108,7 @@ pub fn compile(plan: &Plan, target: &Target<'_>, shape: Shape) -> Result<Schedul
         select::check(plan, target, step, shape)?;
     }
     let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-    let scratch = scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), target.fuse);
+    let scratch = scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), !target.keep);
     Ok(Schedule { shape, steps, scratch })
 }
 

@@ -14,10 +14,10 @@ fn caps() -> Capabilities {
     caps
 }
 
-fn with_target<T>(fuse: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
+fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
     let caps = caps();
     let policy = Policy::of(&caps);
-    f(&Target { caps: &caps, policy: &policy, fuse })
+    f(&Target { caps: &caps, policy: &policy, fuse, keep })
 }
 
 fn plan_of(fixture: &str) -> Plan {
@@ -26,7 +26,7 @@ fn plan_of(fixture: &str) -> Plan {
 }
 
 fn schedule(plan: &Plan, fuse: bool, rows: u32, head: Head) -> Schedule {
-    with_target(fuse, |t| compile(plan, t, Shape { rows, head })).unwrap()
+    with_target(fuse, false, |t| compile(plan, t, Shape { rows, head })).unwrap()
 }
 
 /// Architectures whose operations all have kernels.
@@ -119,8 +119,9 @@ fn bytes(s: &Schedule, c: Cols) -> Bytes {
 fn shared_memory_is_never_overwritten_before_it_was_read() {
     for name in DENSE {
         let plan = plan_of(name);
-        for (rows, head) in [(1, Head::Last), (5, Head::Last), (4, Head::All), (6, Head::None)] {
-            let s = schedule(&plan, true, rows, head);
+        let cases = [(1, Head::Last), (5, Head::Last), (4, Head::All), (6, Head::None)];
+        for ((rows, head), fuse) in cases.into_iter().flat_map(|c| [(c, true), (c, false)]) {
+            let s = schedule(&plan, fuse, rows, head);
             let aliased = |act: ActId| {
                 let of = plan.ops.iter().find_map(|n| match n.op {
                     Op::SelectLogits { x, out } if out.act == act => Some(x.act),
@@ -181,14 +182,36 @@ fn shared_memory_costs_no_barrier() {
 #[test]
 fn memory_is_shared() {
     let plan = plan_of("qwen3");
-    let (shared, own) = (schedule(&plan, true, 4, Head::Last), schedule(&plan, false, 4, Head::Last));
-    assert!(shared.scratch.bytes * 3 < own.scratch.bytes, "{} {}", shared.scratch.bytes, own.scratch.bytes);
+    let shape = Shape { rows: 4, head: Head::Last };
+    for fuse in [true, false] {
+        let shared = schedule(&plan, fuse, 4, Head::Last);
+        let kept = with_target(fuse, true, |t| compile(&plan, t, shape)).unwrap();
+        let (a, b) = (shared.scratch.bytes, kept.scratch.bytes);
+        assert!(a * 3 < b, "{a} {b}");
+        assert_eq!(shared.steps, kept.steps, "memory alone differs");
+    }
+}
+
+/// Kept activations do not share a byte.
+#[test]
+fn kept_activations_stay_until_the_end() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        for (fuse, head) in [(true, Head::Last), (false, Head::All)] {
+            let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, head })).unwrap();
+            let mut spans: Vec<Bytes> =
+                s.steps.iter().flat_map(|step| step.call.writes()).map(|c| bytes(&s, c)).collect();
+            spans.sort_unstable();
+            assert!(spans.windows(2).all(|w| w[0].1 <= w[1].0), "{name}");
+        }
+    }
 }
 
 #[test]
 fn what_has_no_kernel_is_named() {
     let plan = plan_of("qwen3moe");
-    let no = with_target(true, |t| compile(&plan, t, Shape { rows: 3, head: Head::Last })).unwrap_err();
+    let no =
+        with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, head: Head::Last })).unwrap_err();
     assert_eq!((no.op.as_str(), no.layer, no.rows), ("route", Some(0), 3));
     assert!(no.to_string().contains("layer 0"));
 }

@@ -29,7 +29,7 @@ pub struct LoadPlan {
 pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> Result<LoadPlan, Error> {
     let caps = imaginary();
     let policy = Policy::of(&caps);
-    let target = Target { caps: &caps, policy: &policy, fuse: options.fuse };
+    let target = Target { caps: &caps, policy: &policy, fuse: options.fuse, keep: false };
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
     let most = |_rows, _context| Ok(record::ATTENTION_BYTES);

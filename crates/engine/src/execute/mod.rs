@@ -44,7 +44,8 @@ pub struct Executor {
     buffers: Buffers,
     /// What the device's page table holds after the next step from the host.
     page_table: Vec<u32>,
-    schedules: HashMap<Shape, Arc<Schedule>>,
+    /// By shape, and whether activations keep their memory.
+    schedules: HashMap<(Shape, bool), Arc<Schedule>>,
     programs: HashMap<Key, Program>,
     next_input: usize,
     input_tickets: Vec<Option<Ticket>>,
@@ -69,7 +70,8 @@ impl Executor {
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
-        let target = Target { caps: kernels.caps(), policy: kernels.policy(), fuse: options.fuse };
+        let target =
+            Target { caps: kernels.caps(), policy: kernels.policy(), fuse: options.fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
@@ -145,13 +147,13 @@ impl Executor {
     }
 
     /// The schedule of a shape, compiled once.
-    fn schedule(&mut self, shape: Shape) -> Result<Arc<Schedule>, Error> {
-        if let Some(found) = self.schedules.get(&shape) {
+    fn schedule(&mut self, shape: Shape, keep: bool) -> Result<Arc<Schedule>, Error> {
+        if let Some(found) = self.schedules.get(&(shape, keep)) {
             return Ok(found.clone());
         }
-        let target = Target { caps: self.kernels.caps(), policy: self.kernels.policy(), fuse: self.fuse };
-        let schedule = Arc::new(compile(&self.plan, &target, shape)?);
-        self.schedules.insert(shape, schedule.clone());
+        let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
+        let schedule = Arc::new(compile(&self.plan, &Target { caps, policy, fuse: self.fuse, keep }, shape)?);
+        self.schedules.insert((shape, keep), schedule.clone());
         Ok(schedule)
     }
 

@@ -139,7 +139,7 @@ impl Executor {
     }
 
     pub(super) fn record(&mut self, key: Key, timestamps: bool) -> Result<Program, Error> {
-        let schedule = self.schedule(key.shape)?;
+        let schedule = self.schedule(key.shape, false)?;
         let label = format!("step of {} rows", key.shape.rows);
         let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: None };
         let mut recorder = self.device.recorder(&options)?;

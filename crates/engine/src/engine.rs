@@ -14,7 +14,7 @@ use zinc_text::Tokenizer;
 pub struct Engine {
     pub(crate) gguf: Arc<Gguf>,
     pub(crate) model: Model,
-    pub(crate) tokenizer: Result<Tokenizer, String>,
+    pub(crate) tokenizer: Result<Arc<Tokenizer>, String>,
     pub(crate) backend: Backend,
     pub(crate) pool: Pool,
     pub(crate) summary: Summary,
@@ -83,7 +83,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why the file has none that works; the model itself runs on token ids all the same.
-    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+    pub fn tokenizer(&self) -> Result<&Arc<Tokenizer>, Error> {
         self.tokenizer.as_ref().map_err(|e| Error::Option(e.clone()))
     }
 

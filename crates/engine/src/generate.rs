@@ -112,7 +112,7 @@ impl Engine {
         }
         let room = self.context() - prompt.len() + 1; // the last token needs no place in the cache
         let mut chooser = Chooser::new(self, prompt, options, room);
-        let mut text = TextStream::new(self.tokenizer.as_ref().ok(), options);
+        let mut text = TextStream::new(self.tokenizer.as_deref().ok(), options);
         let mut feed = prompt[sequence.len()..].to_vec();
         let result = loop {
             let token = chooser.next(&mut self.backend, sequence, &feed, &mut run.choices)?;

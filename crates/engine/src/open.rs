@@ -39,7 +39,7 @@ fn may_fall_back(options: &LoadOptions) -> bool {
 struct Opened {
     started: Instant,
     model: Model,
-    tokenizer: Result<Tokenizer, String>,
+    tokenizer: Result<Arc<Tokenizer>, String>,
     /// Of the CPU executor; Vulkan replaces what differs.
     summary: Summary,
 }
@@ -67,7 +67,7 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
         load_seconds: 0.0,
     };
     let tokenizer = Tokenizer::from_metadata(gguf.metadata(), options.pretokenizer.as_deref());
-    Ok(Opened { started, model, tokenizer: tokenizer.map_err(|e| e.to_string()), summary })
+    Ok(Opened { started, model, tokenizer: tokenizer.map(Arc::new).map_err(|e| e.to_string()), summary })
 }
 
 fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Result<Engine, Error> {

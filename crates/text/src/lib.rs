@@ -5,6 +5,7 @@
 //! - [`Detokenizer`]: ids back to text, one at a time, never half a character.
 //! - [`ChatTemplate`]: a conversation to the text that the model was trained on, as the file's Jinja template says.
 //!   Whatever a message contains, it never becomes a control token: see [`Rendered`].
+//! - [`AnswerParser`]: reasoning, content and tool calls out of what the model says.
 //! - [`StopStrings`]: stop strings in a stream, wherever the stream is cut.
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod load;
 mod merge;
 mod merges;
 mod model;
+mod parse;
 mod pretokenize;
 mod special;
 mod stop;
@@ -23,6 +25,7 @@ mod vocab;
 
 pub use detokenize::Detokenizer;
 pub use error::Error;
+pub use parse::{AnswerFormat, AnswerParser, Call, Delta, Piece, ToolFormat};
 pub use stop::{StopStep, StopStrings};
 pub use template::{ChatTemplate, Message, RenderInput, Rendered};
 pub use tokenizer::{ControlTokens, Tokenizer};

@@ -1,0 +1,155 @@
+use super::*;
+
+const HERMES: &str = "{{ tools }} <tool_call> <think></think>";
+
+/// The deltas of an answer, pushed in pieces, joined by kind.
+fn parse(
+    template: &str,
+    in_reasoning: bool,
+    pieces: &[Piece<'_>],
+) -> (String, String, Vec<(String, String)>) {
+    let format = AnswerFormat::of_template(template);
+    let mut parser = AnswerParser::new(format, in_reasoning, vec!["f".into(), "g".into()]);
+    let mut deltas: Vec<Delta> = pieces.iter().flat_map(|p| parser.push(*p)).collect();
+    deltas.extend(parser.finish());
+    let (mut reasoning, mut content, mut calls) = (String::new(), String::new(), Vec::new());
+    for delta in deltas {
+        match delta {
+            Delta::Reasoning(text) => reasoning.push_str(&text),
+            Delta::Content(text) => content.push_str(&text),
+            Delta::Call(call) => calls.push((call.name, call.arguments)),
+        }
+    }
+    (reasoning, content, calls)
+}
+
+/// Every cut of a text into three pieces must give the same.
+fn check(template: &str, in_reasoning: bool, text: &str, want: (&str, &str, &[(&str, &str)])) {
+    let borders: Vec<usize> = text.char_indices().map(|(i, _)| i).chain([text.len()]).collect();
+    for &i in &borders {
+        for &j in borders.iter().filter(|&&j| j >= i).step_by(3) {
+            let pieces = [Piece::Text(&text[..i]), Piece::Text(&text[i..j]), Piece::Text(&text[j..])];
+            let (reasoning, content, calls) = parse(template, in_reasoning, &pieces);
+            let calls: Vec<(&str, &str)> = calls.iter().map(|(n, a)| (n.as_str(), a.as_str())).collect();
+            assert_eq!(
+                (reasoning.as_str(), content.as_str(), calls.as_slice()),
+                want,
+                "{text:?} at {i}, {j}"
+            );
+        }
+    }
+}
+
+#[test]
+fn hermes_calls_and_reasoning() {
+    let text = "<think>\nlet me see\n</think>\n\nI call <b> both.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n\
+                <tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>";
+    check(HERMES, false, text, ("let me see", "I call <b> both.", &[("f", "{\"a\":1}"), ("g", "{}")]));
+    check(HERMES, true, "so\n</think>\nyes ", ("so", "yes ", &[]));
+    check(HERMES, false, "  plain <thi", ("", "  plain <thi", &[]));
+    check(HERMES, false, "", ("", "", &[]));
+}
+
+#[test]
+fn what_does_not_parse_stays_content() {
+    let broken = "x <tool_call>{\"name\": f}</tool_call> y";
+    check(HERMES, false, broken, ("", broken, &[]));
+    let cut = "<tool_call>{\"name\": \"f\", ";
+    check(HERMES, false, cut, ("", cut, &[]));
+}
+
+#[test]
+fn other_families() {
+    let xml = "{{ tools }}<tool_call><function=example><parameter=k>";
+    let text = "<tool_call>\n<function=f>\n<parameter=a>\ntwo\nlines\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>\n</tool_call>";
+    check(xml, false, text, ("", "", &[("f", "{\"a\":\"two\\nlines\",\"n\":3}")]));
+
+    let llama = "<|start_header_id|> {{ tools }} <|python_tag|>";
+    let text =
+        "{\"name\": \"f\", \"parameters\": {\"a\": [1, \"é\"]}}; {\"name\": \"g\", \"parameters\": {}}";
+    check(llama, false, text, ("", "", &[("f", "{\"a\":[1,\"é\"]}"), ("g", "{}")]));
+    check(llama, false, "{\"name\": \"unknown\"}", ("", "{\"name\": \"unknown\"}", &[]));
+
+    let gemma = "<|turn> <|tool_call>call <|channel>thought";
+    let text = "<|tool_call>call:f{at:<|\"|>Tokyo, {x}<|\"|>,n:-2.5,ok:true,l:[1,{k:null}]}<tool_call|>";
+    check(
+        gemma,
+        false,
+        text,
+        ("", "", &[("f", "{\"at\":\"Tokyo, {x}\",\"n\":-2.5,\"ok\":true,\"l\":[1,{\"k\":null}]}")]),
+    );
+    check(gemma, false, "<|channel>thought\nhm<channel|>Yes", ("hm", "Yes", &[]));
+
+    let mistral = "[INST] [TOOL_CALLS]";
+    check(
+        mistral,
+        false,
+        "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 2}}]",
+        ("", "", &[("f", "{\"a\":2}")]),
+    );
+    check(
+        mistral,
+        false,
+        "[TOOL_CALLS]f[ARGS]{\"a\": 2}[TOOL_CALLS]g[ARGS]{}",
+        ("", "", &[("f", "{\"a\":2}"), ("g", "{}")]),
+    );
+}
+
+#[test]
+fn channels() {
+    use Piece::{Control, Text};
+    let template = "<|channel|>analysis<|message|>";
+    let pieces = [
+        Control("<|channel|>"),
+        Text("analysis"),
+        Control("<|message|>"),
+        Text("hm"),
+        Control("<|end|>"),
+        Control("<|start|>"),
+        Text("assistant"),
+        Control("<|channel|>"),
+        Text("commentary to=functions.f "),
+        Control("<|constrain|>"),
+        Text("json"),
+        Control("<|message|>"),
+        Text("{\"a\""),
+        Text(":1}"),
+        Control("<|call|>"),
+    ];
+    let (reasoning, content, calls) = parse(template, false, &pieces);
+    assert_eq!((reasoning.as_str(), content.as_str()), ("hm", ""));
+    assert_eq!(calls, [("f".to_owned(), "{\"a\":1}".to_owned())]);
+    let pieces = [Control("<|channel|>"), Text("final"), Control("<|message|>"), Text("Hi"), Text(" there")];
+    assert_eq!(parse(template, false, &pieces).1, "Hi there");
+    assert_eq!(parse(template, false, &[Text("no header")]).1, "no header");
+}
+
+#[test]
+fn without_tools_nothing_is_a_call() {
+    let text = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+    let mut parser = AnswerParser::new(AnswerFormat::of_template(HERMES), false, Vec::new());
+    let mut out = parser.push(Piece::Text(text));
+    out.extend(parser.finish());
+    assert_eq!(out, [Delta::Content(text.into())]);
+}
+
+#[test]
+fn control_tokens_are_marks_or_nothing() {
+    let (_, content, calls) = parse(
+        "<|tool_call>",
+        false,
+        &[
+            Piece::Control("<pad>"),
+            Piece::Text("a"),
+            Piece::Control("<|tool_call>"),
+            Piece::Text("call:f{k:"),
+            Piece::Control("<|\"|>"),
+            Piece::Text("v"),
+            Piece::Control("<|\"|>"),
+            Piece::Text("}"),
+            Piece::Control("<tool_call|>"),
+        ],
+    );
+    assert_eq!(content, "a");
+    assert_eq!(calls, [("f".to_owned(), "{\"k\":\"v\"}".to_owned())]);
+}

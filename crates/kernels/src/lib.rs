@@ -142,7 +142,7 @@ impl Kernels {
             reason: format!("no shader variant {variant:?}"),
         })?;
         let made = self.device.pipeline(&PipelineDesc {
-            name: kernel.stem,
+            name: &shader.name(),
             spirv: shader.spirv(),
             entry: "main",
             specialization,

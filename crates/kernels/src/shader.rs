@@ -22,6 +22,11 @@ static WORDS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"),
 static SHADERS: &[Shader] = &include!(concat!(env!("OUT_DIR"), "/shaders.rs"));
 
 impl Shader {
+    /// Stem and variant: `gemv FORMAT=Q4_K GATE=no`, the name of its pipelines.
+    pub fn name(&self) -> String {
+        self.variant.iter().fold(self.stem.to_owned(), |name, (d, v)| format!("{name} {d}={v}"))
+    }
+
     /// The module's words.
     pub fn spirv(&self) -> &'static [u32] {
         &bytemuck::cast_slice(&WORDS.0)[self.words.clone()]

@@ -170,6 +170,8 @@ pub struct Features {
     pub timestamps: bool,
     /// `VK_EXT_memory_budget`.
     pub memory_budget: bool,
+    /// `VK_KHR_pipeline_executable_properties`: what the driver's compiler says of a pipeline.
+    pub pipeline_statistics: bool,
 }
 
 /// Element type of a cooperative matrix.

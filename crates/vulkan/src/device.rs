@@ -18,11 +18,21 @@ pub struct DeviceOptions {
     pub cache: CacheLocation,
     /// How long [`crate::Ticket::wait`] waits before it gives up.
     pub timeout: Duration,
+    /// The lanes of a subgroup that [`Device::capabilities`] reports, and so what pipelines are made for, where the driver's own choice is
+    /// not wanted: to compare.
+    pub subgroup_size: Option<u32>,
+    /// Keep what the driver's compiler says of each pipeline ([`crate::Pipeline::statistics`]); pipelines are then compiled anew.
+    pub statistics: bool,
 }
 
 impl Default for DeviceOptions {
     fn default() -> Self {
-        DeviceOptions { cache: CacheLocation::User, timeout: Duration::from_secs(60) }
+        DeviceOptions {
+            cache: CacheLocation::User,
+            timeout: Duration::from_secs(60),
+            subgroup_size: None,
+            statistics: false,
+        }
     }
 }
 
@@ -55,6 +65,8 @@ pub(crate) struct DeviceInner {
     pub layout: vk::PipelineLayout,
     pub pipelines: Mutex<PipelineCacheMap>,
     pub cache: DiskCache,
+    /// Where statistics are kept.
+    pub executables: Option<ash::khr::pipeline_executable_properties::Device>,
     pub utils: Option<ash::ext::debug_utils::Device>,
     pub allocated: [AtomicU64; vk::MAX_MEMORY_HEAPS],
     physical: vk::PhysicalDevice,
@@ -74,12 +86,14 @@ impl Device {
             let reasons = devices.iter().map(|d| format!("device {}: {}", d.index, d.name)).collect();
             return Err(Error::NoDevice { wish: index.to_string(), reasons });
         };
-        let capabilities = instance.probe(physical, index);
-        if !capabilities.usable() {
-            let problems = capabilities.problems.clone();
-            return Err(Error::Unusable { device: capabilities.name.clone(), problems });
-        }
-        let (raw, queue_family) = probe::create_device(&instance.inner.raw, physical, &capabilities)?;
+        let mut capabilities = instance.probe(physical, index);
+        capabilities.subgroup.size = check(&capabilities, options)
+            .map_err(|problems| Error::Unusable { device: capabilities.name.clone(), problems })?;
+        let (raw, queue_family) =
+            probe::create_device(&instance.inner.raw, physical, &capabilities, instance.layer())?;
+        let executables = options
+            .statistics
+            .then(|| ash::khr::pipeline_executable_properties::Device::new(&instance.inner.raw, &raw));
         // SAFETY: the family and its first queue were asked for at creation.
         let queue = unsafe { raw.get_device_queue(queue_family, 0) };
         let cache = DiskCache::open(&raw, &instance.inner.raw, physical, &capabilities, &options.cache);
@@ -97,6 +111,7 @@ impl Device {
             layout: vk::PipelineLayout::null(),
             pipelines: Mutex::default(),
             cache,
+            executables,
             utils,
             allocated: std::array::from_fn(|_| AtomicU64::new(0)),
             physical,
@@ -186,6 +201,21 @@ impl Device {
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Device({})", self.inner.capabilities.name)
+    }
+}
+
+/// The subgroup size to report, or why the device cannot be opened so.
+fn check(caps: &Capabilities, options: &DeviceOptions) -> Result<u32, Vec<String>> {
+    if !caps.usable() {
+        return Err(caps.problems.clone());
+    }
+    if options.statistics && !caps.features.pipeline_statistics {
+        return Err(vec!["its driver has no statistics of pipelines".into()]);
+    }
+    match options.subgroup_size {
+        None => Ok(caps.subgroup.size),
+        Some(size) if caps.supports_subgroup_size(size) => Ok(size),
+        Some(size) => Err(vec![format!("it has no subgroups of {size} lanes")]),
     }
 }
 

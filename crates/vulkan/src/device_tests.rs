@@ -37,6 +37,22 @@ fn after_a_loss_everything_fails_at_once_and_teardown_does_not_hang() {
 }
 
 #[test]
+fn what_a_device_does_not_have_cannot_be_asked_of_it() {
+    let instance = Instance::new(&InstanceOptions::default()).unwrap();
+    let caps = instance.devices().into_iter().find(|d| d.is_software()).expect("a software driver");
+    let open = |options: DeviceOptions| Device::open(&instance, caps.index, &options);
+    let off = || DeviceOptions { cache: CacheLocation::Off, ..Default::default() };
+    for size in [0, 3, 2 * caps.subgroup.max_size] {
+        let opened = open(DeviceOptions { subgroup_size: Some(size), ..off() });
+        assert!(matches!(opened, Err(Error::Unusable { .. })), "subgroups of {size}");
+    }
+    let same = open(DeviceOptions { subgroup_size: Some(caps.subgroup.size), ..off() }).unwrap();
+    assert_eq!(same.capabilities().subgroup, caps.subgroup);
+    let kept = open(DeviceOptions { statistics: true, ..off() });
+    assert_eq!(kept.is_ok(), caps.features.pipeline_statistics);
+}
+
+#[test]
 fn what_is_used_from_several_threads_may_be() {
     fn send<T: Send>() {}
     fn sync<T: Send + Sync>() {}

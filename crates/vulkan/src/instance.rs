@@ -38,7 +38,8 @@ pub struct Instance {
 pub(crate) struct InstanceInner {
     pub raw: ash::Instance,
     physical: Vec<vk::PhysicalDevice>,
-    validation: bool,
+    /// The Vulkan version that the validation layer, where it is loaded, was written for.
+    layer: Option<u32>,
     messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     // The messenger's user data points at this; it is freed after the instance is destroyed.
     log: Box<ValidationLog>,
@@ -69,13 +70,15 @@ impl Instance {
 
         let mut layers = Vec::new();
         let mut enabled = Vec::new();
+        let mut layer = None;
         if options.validation {
             // SAFETY: no preconditions.
             let present = unsafe { entry.enumerate_instance_layer_properties() }
                 .map_err(|e| vulkan("list layers", e))?;
-            if !present.iter().any(|l| l.layer_name_as_c_str() == Ok(VALIDATION)) {
+            let Some(found) = present.iter().find(|l| l.layer_name_as_c_str() == Ok(VALIDATION)) else {
                 return Err(Error::NoValidationLayer);
-            }
+            };
+            layer = Some(found.spec_version);
             layers.push(VALIDATION.as_ptr());
             enabled.push(ash::ext::debug_utils::NAME.as_ptr());
         }
@@ -114,8 +117,7 @@ impl Instance {
                 messenger.ok().map(|m| (utils, m))
             }
         };
-        let validation = options.validation;
-        let mut inner = InstanceInner { raw, physical: Vec::new(), validation, messenger, log, entry };
+        let mut inner = InstanceInner { raw, physical: Vec::new(), layer, messenger, log, entry };
         // SAFETY: the instance is valid.
         inner.physical =
             unsafe { inner.raw.enumerate_physical_devices() }.map_err(|e| vulkan("list devices", e))?;
@@ -140,11 +142,16 @@ impl Instance {
 
     /// Whether the validation layer is loaded.
     pub fn has_validation(&self) -> bool {
-        self.inner.validation
+        self.inner.layer.is_some()
     }
 
     pub(crate) fn probe(&self, physical: vk::PhysicalDevice, index: usize) -> Capabilities {
-        probe::probe(&self.inner.entry, &self.inner.raw, physical, index)
+        probe::probe(&self.inner.entry, &self.inner.raw, physical, index, self.inner.layer)
+    }
+
+    /// The Vulkan version that the validation layer was written for, where it is loaded.
+    pub(crate) fn layer(&self) -> Option<u32> {
+        self.inner.layer
     }
 
     pub(crate) fn physical(&self, index: usize) -> Option<vk::PhysicalDevice> {

@@ -61,6 +61,7 @@ mod probe;
 mod recorder;
 pub mod spirv;
 mod staging;
+mod statistics;
 mod submit;
 pub mod testing;
 

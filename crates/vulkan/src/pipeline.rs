@@ -44,9 +44,10 @@ pub(crate) struct PipelineInner {
     pub bindings: u32,
     pub params_bytes: u32,
     name: String,
+    specialization: Vec<(u32, u32)>,
     reflection: Reflection,
     subgroup_size: Option<u32>,
-    device: Arc<DeviceInner>,
+    pub device: Arc<DeviceInner>,
 }
 
 /// Pipelines in use, by what they are made of.
@@ -77,6 +78,7 @@ impl Device {
             bindings: desc.bindings,
             params_bytes: desc.params_bytes,
             name: desc.name.into(),
+            specialization: desc.specialization.to_vec(),
             reflection,
             subgroup_size: desc.subgroup_size,
             device: self.inner.clone(),
@@ -123,7 +125,11 @@ impl Device {
                 stage.flags |= vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
             }
         }
-        let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(d.layout)];
+        let flags = match d.executables {
+            Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
+            None => vk::PipelineCreateFlags::empty(),
+        };
+        let info = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(d.layout)];
         // SAFETY: the module, layout and cache are this device's; the entry point exists (reflection).
         let result = unsafe { d.raw.create_compute_pipelines(d.cache.raw(), &info, None) };
         // SAFETY: a module may be destroyed once the pipeline is made.
@@ -136,6 +142,16 @@ impl Device {
         Ok(d.check(desc.name, pipelines)?[0])
     }
 
+    /// The pipelines that are alive, in the order in which they were made.
+    pub fn pipelines(&self) -> Vec<Pipeline> {
+        let map = lock(&self.inner.pipelines);
+        let mut all: Vec<_> =
+            map.values().filter_map(Weak::upgrade).map(|inner| Pipeline { inner }).collect();
+        drop(map);
+        all.sort_by_key(|p| p.inner.id);
+        all
+    }
+
     /// Writes the pipeline cache to its file now. Closing the device does so too.
     pub fn save_pipeline_cache(&self) {
         self.inner.cache.save(&self.inner.raw);
@@ -146,6 +162,11 @@ impl Pipeline {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Its specialisation constants: (constant id, value).
+    pub fn specialization(&self) -> &[(u32, u32)] {
+        &self.inner.specialization
     }
 
     /// Invocations of a workgroup in x, y, z, after specialisation.

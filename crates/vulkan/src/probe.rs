@@ -17,8 +17,12 @@ const OPTIONAL: &[&CStr] = &[
     ash::ext::shader_atomic_float::NAME,
     ash::ext::memory_budget::NAME,
     ash::khr::shader_subgroup_rotate::NAME,
+    ash::khr::pipeline_executable_properties::NAME,
     ash::khr::portability_subset::NAME,
 ];
+
+/// Validation layers written for an older Vulkan than this do not know `VK_KHR_shader_bfloat16`, and say so.
+const BFLOAT16_SINCE: u32 = vk::make_api_version(0, 1, 4, 312);
 
 /// Feature structs, chained on demand; those of missing extensions stay out of the chain.
 #[derive(Default)]
@@ -33,6 +37,7 @@ struct FeatureChain {
     explicit: vk::PhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR<'static>,
     atomic: vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT<'static>,
     rotate: vk::PhysicalDeviceShaderSubgroupRotateFeaturesKHR<'static>,
+    executables: vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR<'static>,
     portability: vk::PhysicalDevicePortabilitySubsetFeaturesKHR<'static>,
 }
 
@@ -63,6 +68,9 @@ impl FeatureChain {
         if has(ash::khr::shader_subgroup_rotate::NAME) {
             head = head.push_next(&mut self.rotate);
         }
+        if has(ash::khr::pipeline_executable_properties::NAME) {
+            head = head.push_next(&mut self.executables);
+        }
         if has(ash::khr::portability_subset::NAME) {
             head = head.push_next(&mut self.portability);
         }
@@ -85,7 +93,7 @@ impl FeatureChain {
         (self.v11.p_next, self.v12.p_next, self.v13.p_next) = (null, null, null);
         (self.matrix.p_next, self.matrix2.p_next, self.bfloat16.p_next) = (null, null, null);
         (self.explicit.p_next, self.atomic.p_next, self.rotate.p_next) = (null, null, null);
-        self.portability.p_next = null;
+        (self.executables.p_next, self.portability.p_next) = (null, null);
     }
 
     /// What `create_device` enables: of core, what compute shaders may use; of the extensions, everything but
@@ -132,6 +140,7 @@ pub(crate) fn probe(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
     index: usize,
+    layer: Option<u32>,
 ) -> Capabilities {
     // SAFETY: the physical device is the instance's.
     let basic = unsafe { instance.get_physical_device_properties(physical) };
@@ -154,7 +163,7 @@ pub(crate) fn probe(
         c.problems.push(format!("its driver knows Vulkan {major}.{minor}, 1.3 is needed"));
         return c;
     }
-    let present = present(instance, physical);
+    let present = present(instance, physical, layer);
     let has = |name: &CStr| present.contains(&name);
     let f = FeatureChain::query(instance, physical, &present);
 
@@ -200,8 +209,9 @@ pub(crate) fn create_device(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
     capabilities: &Capabilities,
+    layer: Option<u32>,
 ) -> Result<(ash::Device, u32), Error> {
-    let present = present(instance, physical);
+    let present = present(instance, physical, layer);
     let mut chain = FeatureChain::query(instance, physical, &present).wanted();
     let mut features = chain.link(&present);
     let Some((family, _)) = queue_family(instance, physical) else {
@@ -220,14 +230,15 @@ pub(crate) fn create_device(
     Ok((device, family))
 }
 
-/// Those of [`OPTIONAL`] that the device has, without what would lack its own prerequisite.
-fn present(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<&'static CStr> {
+/// Those of [`OPTIONAL`] that the device has, without what would lack its own prerequisite or what the validation layer is too old for.
+fn present(instance: &ash::Instance, physical: vk::PhysicalDevice, layer: Option<u32>) -> Vec<&'static CStr> {
     // SAFETY: the physical device is the instance's. A failure reads as no extensions.
     let all = unsafe { instance.enumerate_device_extension_properties(physical) }.unwrap_or_default();
     let has = |name: &CStr| all.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
     let prerequisite =
         |name: &CStr| name != raw::COOPERATIVE_MATRIX2 || has(ash::khr::cooperative_matrix::NAME);
-    OPTIONAL.iter().copied().filter(|name| has(name) && prerequisite(name)).collect()
+    let known = |name: &CStr| name != raw::SHADER_BFLOAT16 || layer.is_none_or(|v| v >= BFLOAT16_SINCE);
+    OPTIONAL.iter().copied().filter(|name| has(name) && prerequisite(name) && known(name)).collect()
 }
 
 /// A compute family: one without graphics first (its own ring on many devices), timestamps first among those.
@@ -347,6 +358,7 @@ fn features(
         bfloat16_matrix: f.bfloat16.cooperative_matrix != 0,
         timestamps,
         memory_budget,
+        pipeline_statistics: f.executables.pipeline_executable_info != 0,
     }
 }
 

@@ -31,7 +31,8 @@ pub fn device() -> Device {
         };
         let choice = choose(&devices, &wish, true)?;
         // Big work on a software driver, on a busy machine.
-        let options = DeviceOptions { cache: CacheLocation::Off, timeout: Duration::from_secs(300) };
+        let timeout = Duration::from_secs(300);
+        let options = DeviceOptions { cache: CacheLocation::Off, timeout, ..Default::default() };
         Device::open(&instance, choice.index, &options)
     };
     let opened = DEVICE.get_or_init(|| open().unwrap_or_else(|e| panic!("no device to test on: {e}")));

@@ -157,7 +157,7 @@ fn amdgpu(number: u32, at: At) -> Result<(), i32> {
 
 /// A submission: its commands are dropped, its timeline points reached.
 fn submit(at: At) {
-    const TIMELINE_SIGNAL: u32 = 8;
+    const TIMELINE_SIGNAL: u32 = 9;
     let chunks = At::new(at.u64(16));
     for i in 0..at.u32(8) as usize {
         let chunk = At::new(chunks.u64(8 * i));

@@ -299,8 +299,8 @@ fn open_folder(path: *const c_char) -> *mut DIR {
     match at(path) {
         Some(Nodes) => {
             // SAFETY: all zeros are a valid entry.
-            let listing =
-                Box::into_raw(Box::new(Listing { read: false, entry: unsafe { std::mem::zeroed() } }));
+            let entry = unsafe { std::mem::zeroed() };
+            let listing = Box::into_raw(Box::new(Listing { read: false, entry }));
             LISTINGS.lock().unwrap_or_else(|e| e.into_inner()).push(listing as usize);
             listing.cast()
         }

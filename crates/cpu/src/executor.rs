@@ -104,15 +104,16 @@ impl Cpu {
 struct Run<'a> {
     cpu: &'a Cpu,
     rows: &'a [Row],
-    /// Indices of the rows that want logits.
+    /// Indices of the rows that want logits, and these rows.
     wanted: Vec<usize>,
+    logit_rows: Vec<Row>,
     /// For each sequence the indices of its rows, in order of position.
     by_sequence: Vec<Vec<usize>>,
     sequences: &'a mut [Sequence],
     /// By `ActId`: rows of the buffer's width, while it is alive.
     acts: Vec<Vec<f32>>,
-    /// By `RopeId`: cosines and sines of each row.
-    angles: Vec<ops::Angles>,
+    /// By `RopeId`: cosines and sines of each row, and of each row that wants logits.
+    angles: Vec<[ops::Angles; 2]>,
     /// By `RouteId`.
     routes: Vec<Routes>,
 }
@@ -121,6 +122,8 @@ impl<'a> Run<'a> {
     fn new(cpu: &'a Cpu, rows: &'a [Row], sequences: &'a mut [Sequence]) -> Self {
         let mut by_sequence = vec![vec![]; sequences.len()];
         rows.iter().enumerate().for_each(|(i, row)| by_sequence[row.sequence as usize].push(i));
+        let logit_rows: Vec<Row> = rows.iter().copied().filter(|r| r.wants_logits).collect();
+        let angles = |table| [rows, &logit_rows].map(|rows| ops::Angles::new(table, rows));
         Run {
             cpu,
             rows,
@@ -128,8 +131,9 @@ impl<'a> Run<'a> {
             by_sequence,
             sequences,
             acts: vec![vec![]; cpu.plan.acts.len()],
-            angles: cpu.plan.ropes.iter().map(|table| ops::Angles::new(table, rows)).collect(),
+            angles: cpu.plan.ropes.iter().map(angles).collect(),
             routes: vec![Routes::default(); cpu.plan.routes.len()],
+            logit_rows,
         }
     }
 
@@ -145,11 +149,13 @@ impl<'a> Run<'a> {
         self.whole_rows(plan.logits)
     }
 
+    /// Whether a buffer has the rows that want logits alone.
+    fn selected(&self, c: Cols) -> bool {
+        self.cpu.plan.act(c.act).rows == Rows::Logits
+    }
+
     fn row_count(&self, c: Cols) -> usize {
-        match self.cpu.plan.act(c.act).rows {
-            Rows::Batch => self.rows.len(),
-            Rows::Logits => self.wanted.len(),
-        }
+        if self.selected(c) { self.logit_rows.len() } else { self.rows.len() }
     }
 
     fn view(&self, c: Cols) -> View<'_> {
@@ -204,7 +210,9 @@ impl<'a> Run<'a> {
             Op::Scale { x, by, .. } => ops::scale(view(x), ops::scalar(by, vector)),
             Op::Softcap { x, cap, .. } => ops::softcap(view(x), cap),
             Op::Rope { x, head_size, table, pairing, .. } => {
-                ops::rope(view(x), head_size as usize, &self.angles[table.index()], pairing)
+                let [all, wanted] = &self.angles[table.index()];
+                let angles = if self.selected(x) { wanted } else { all };
+                ops::rope(view(x), head_size as usize, angles, pairing)
             }
             Op::KvWrite { k, v, kv } => {
                 let mut caches = take(self.sequences, |s| &mut s.kv[kv.index()]);
@@ -224,7 +232,8 @@ impl<'a> Run<'a> {
                     sinks: sinks.map(vector),
                 };
                 let cache = |row: &Row| &self.sequences[row.sequence as usize].kv[kv.index()];
-                ops::attention(view(q), self.rows, cache, &rule)
+                let rows = if self.selected(q) { &self.logit_rows } else { self.rows };
+                ops::attention(view(q), rows, cache, &rule)
             }
             Op::Activate { kind, gate, up, .. } => ops::activate(kind, view(gate), view(up)),
             Op::SigmoidGate { x, gate, .. } => ops::sigmoid_gate(view(x), view(gate)),

@@ -2,7 +2,10 @@
 
 use crate::execute::Executor;
 use crate::sequence::Pool;
-use crate::{Error, LoadOptions, LoadProgress, Logits, OpTime, PrefillPath, Sequence, Summary, Want};
+use crate::{
+    Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, Part, PartOutput, PrefillPath,
+    Sequence, Summary, Want,
+};
 use std::sync::Arc;
 use zinc_cpu::Cpu;
 use zinc_gguf::Gguf;
@@ -30,9 +33,15 @@ pub(crate) enum Backend {
 pub(crate) struct CpuBackend {
     pub cpu: Cpu,
     pub sequences: Vec<zinc_cpu::Sequence>,
-    /// Rows of a prefill step at most.
+    /// Rows of a step at most.
     pub chunk: usize,
+    steps: u64,
+    /// Rows of logits of the last step.
+    held: Vec<f32>,
 }
+
+/// Candidates of a row where the CPU gives them.
+const CPU_CANDIDATES: usize = 256;
 
 impl Engine {
     /// Opens a file and loads it.
@@ -109,26 +118,16 @@ impl Engine {
         }
     }
 
-    /// Reads `tokens` after what the sequence holds. Returns a row of logits for each token that wants them.
+    /// Reads `tokens` after what the sequence holds: [`Engine::forward_batch`] of one part. Returns a row of logits for each token that
+    /// wants them; candidates are for batches.
     pub fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Result<Logits, Error> {
-        self.check(sequence, tokens)?;
-        let vocab = self.summary.vocab as usize;
-        let mut logits = Logits { vocab, values: Vec::new() };
-        let chunk = match &self.backend {
-            Backend::Cpu(cpu) => cpu.chunk,
-            Backend::Vulkan(executor) if want == Want::All => executor.logit_rows() as usize,
-            Backend::Vulkan(executor) => executor.chunk() as usize,
-        };
-        let last_chunk = tokens.len().div_ceil(chunk).saturating_sub(1);
-        for (i, part) in tokens.chunks(chunk).enumerate() {
-            let want = if want == Want::Last && i < last_chunk { Want::None } else { want };
-            match &mut self.backend {
-                Backend::Cpu(cpu) => logits.values.extend(cpu.forward(sequence, part, want)?),
-                Backend::Vulkan(executor) => logits.values.extend(executor.forward(sequence, part, want)?),
-            }
-            sequence.push(part);
+        if want == Want::Candidates {
+            return Err(Error::Option("candidates are given by `forward_batch`, not by `forward`".into()));
         }
-        Ok(logits)
+        match self.forward_batch(&mut [Part { sequence, tokens, want }])?.pop() {
+            Some(PartOutput::Logits(logits)) => Ok(logits),
+            _ => Ok(Logits { vocab: self.summary.vocab as usize, values: Vec::new() }),
+        }
     }
 
     /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each
@@ -160,26 +159,50 @@ impl Engine {
 }
 
 impl CpuBackend {
-    /// One step: logits of the rows that want them.
-    pub fn forward(&mut self, sequence: &Sequence, tokens: &[u32], want: Want) -> Result<Vec<f32>, Error> {
-        let rows = rows(sequence, tokens, want);
-        // The slot's state may be that of a longer text, or of a sequence that was dropped.
-        self.sequences[sequence.slot() as usize].truncate(sequence.len() as u32);
-        Ok(self.cpu.forward(&rows, &mut self.sequences)?.into_vec())
+    pub fn new(cpu: Cpu, sequences: u32, context: u32, chunk: usize) -> CpuBackend {
+        let sequences = (0..sequences).map(|_| cpu.new_sequence(context)).collect();
+        CpuBackend { cpu, sequences, chunk, steps: 0, held: Vec::new() }
     }
-}
 
-/// The rows of a step of one sequence.
-pub(crate) fn rows(sequence: &Sequence, tokens: &[u32], want: Want) -> Vec<Row> {
-    let row = |(i, &token): (usize, &u32)| Row {
-        sequence: sequence.slot(),
-        position: (sequence.len() + i) as u32,
-        token,
-        wants_logits: match want {
-            Want::None => false,
-            Want::Last => i + 1 == tokens.len(),
-            Want::All => true,
-        },
-    };
-    tokens.iter().enumerate().map(row).collect()
+    /// One step of rows of any sequences: what each part wants.
+    pub fn forward(&mut self, parts: &[Part<'_>]) -> Result<Vec<PartOutput>, Error> {
+        let rows: Vec<Row> = parts.iter().flat_map(|p| p.rows()).collect();
+        for part in parts {
+            // The slot's state may be that of a longer text, or of a sequence that was dropped.
+            self.sequences[part.sequence.slot() as usize].truncate(part.sequence.len() as u32);
+        }
+        self.steps += 1;
+        self.held = self.cpu.forward(&rows, &mut self.sequences)?.into_vec();
+        let vocab = self.cpu.plan().vocab() as usize;
+        let mut row = 0;
+        let output = |part: &Part<'_>| {
+            let (first, n) = (row, part.logit_rows());
+            row += n;
+            let values = &self.held[first * vocab..row * vocab];
+            match part.want {
+                Want::None => PartOutput::Nothing,
+                Want::Last | Want::All => PartOutput::Logits(Logits { vocab, values: values.to_vec() }),
+                Want::Candidates => PartOutput::Candidates {
+                    best: Candidates::of_row(values, CPU_CANDIDATES),
+                    row: LogitRow { step: self.steps, row: first as u32 },
+                },
+            }
+        };
+        Ok(parts.iter().map(output).collect())
+    }
+
+    /// The last row of logits of the last step; empty where it had none.
+    pub fn last_row(&self) -> &[f32] {
+        self.held.rchunks_exact(self.cpu.plan().vocab() as usize).next().unwrap_or_default()
+    }
+
+    /// A full row of the last step.
+    pub fn logit_row(&self, row: LogitRow) -> Result<Vec<f32>, Error> {
+        let vocab = self.cpu.plan().vocab() as usize;
+        let values = self.held.chunks_exact(vocab).nth(row.row as usize);
+        match values {
+            Some(values) if row.step == self.steps => Ok(values.to_vec()),
+            _ => Err(Error::StaleResult { step: row.step, held: self.steps }),
+        }
+    }
 }

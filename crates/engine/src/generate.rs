@@ -3,7 +3,7 @@
 use crate::engine::Backend;
 use crate::execute::Greedy;
 use crate::{
-    Choices, Engine, Error, GenerateOptions, PrefillPath, Sampler, Sequence, Stats, StopReason, Want,
+    Choices, Engine, Error, GenerateOptions, Part, PrefillPath, Sampler, Sequence, Stats, StopReason, Want,
 };
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -201,7 +201,8 @@ impl Chooser {
             }
             (Chooser::Sampler(sampler), Backend::Cpu(cpu)) => {
                 choices.full_row += 1;
-                sampler.sample(&cpu.forward(sequence, feed, Want::Last)?)?
+                cpu.forward(&[Part { sequence: &mut *sequence, tokens: feed, want: Want::Last }])?;
+                sampler.sample(cpu.last_row())?
             }
             (Chooser::Greedy(_), Backend::Cpu(_)) => unreachable!("the chooser was made for this backend"),
         };

@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod batch;
 mod compile;
 mod engine;
 mod error;
@@ -30,7 +31,8 @@ mod report;
 mod sampler;
 mod sequence;
 
-pub use compile::{Call, Head, Place, Schedule, Scratch, Shape, Step, Target, compile};
+pub use batch::{LogitRow, Part, PartOutput};
+pub use compile::{Call, Place, Schedule, Scratch, Shape, Step, Target, compile};
 pub use engine::Engine;
 pub use error::{Error, Unsupported};
 pub use execute::{LoadPlan, plan_without_device};

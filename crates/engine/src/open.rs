@@ -73,9 +73,9 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
 fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Result<Engine, Error> {
     let Opened { started, model, tokenizer, mut summary } = read(&gguf, options, reasons)?;
     let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
-    let sequences = (0..options.sequences).map(|_| cpu.new_sequence(summary.context)).collect();
     let chunk = if options.chunk == 1 { 1 } else { CPU_CHUNK };
-    let backend = Backend::Cpu(Box::new(CpuBackend { cpu, sequences, chunk }));
+    let backend = CpuBackend::new(cpu, options.sequences, summary.context, chunk);
+    let backend = Backend::Cpu(Box::new(backend));
     summary.load_seconds = started.elapsed().as_secs_f64();
     Ok(Engine { gguf, model, tokenizer, backend, pool: Pool::new(options.sequences, 0..0), summary })
 }

@@ -91,6 +91,8 @@ pub enum Want {
     Last,
     /// Those after every token.
     All,
+    /// The likeliest tokens after the last token: what a sampler nearly always decides by, without the row.
+    Candidates,
 }
 
 /// How to generate.

@@ -41,6 +41,10 @@ impl Plan {
             if let Err(what) = self.check_cache(&node.op, &mut stored) {
                 return fail(what);
             }
+            let others = node.op.inputs().iter().any(|c| self.act(c.act).rows != Rows::Batch);
+            if node.op.keeps_state() && others {
+                return fail("a cache or a state needs all rows".into());
+            }
             let Some(out) = node.op.output() else { continue };
             let Some(act) = self.acts.get(out.act.index()) else {
                 return fail(format!("unknown buffer {}", out.act.0));
@@ -294,7 +298,9 @@ mod tests {
         assert_eq!(plan(vec![embed(0), select.clone(), softcap(3, 4)]).check(), Ok(()));
         assert!(what(vec![embed(0), softcap(0, 4)]).contains("other rows"));
         let mixed = Op::Add { a: cols(3), b: cols(0), out: cols(4) };
-        assert!(what(vec![embed(0), select, mixed]).contains("other rows"));
+        assert!(what(vec![embed(0), select.clone(), mixed]).contains("other rows"));
+        let write = Op::KvWrite { k: cols(0), v: cols(3), kv: KvId(0) };
+        assert!(what(vec![embed(0), select, write]).contains("all rows"));
     }
 
     #[test]

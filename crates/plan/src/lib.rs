@@ -5,6 +5,7 @@
 //! not exist on one path and be missing on another.
 
 mod check;
+mod logit_rows;
 mod op;
 mod operand;
 mod rope;

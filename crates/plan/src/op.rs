@@ -185,7 +185,12 @@ impl Op {
 
     /// The columns that the operation reads.
     pub fn inputs(&self) -> Vec<Cols> {
-        match *self {
+        self.clone().inputs_mut().into_iter().map(|c| *c).collect()
+    }
+
+    /// As [`Op::inputs`], to name other buffers.
+    pub fn inputs_mut(&mut self) -> Vec<&mut Cols> {
+        match self {
             Op::Embed { .. } => vec![],
             Op::RmsNorm { x, .. }
             | Op::L2Norm { x, .. }
@@ -207,6 +212,17 @@ impl Op {
             Op::SigmoidGate { x, gate, .. } => vec![x, gate],
             Op::Route { logits, .. } => vec![logits],
             Op::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
+        }
+    }
+
+    /// The choice of experts that the operation makes or uses.
+    pub fn route(&self) -> Option<RouteId> {
+        match *self {
+            Op::Route { route, .. }
+            | Op::ExpertLinear { route, .. }
+            | Op::ExpertBias { route, .. }
+            | Op::ExpertSum { route, .. } => Some(route),
+            _ => None,
         }
     }
 

@@ -1,12 +1,15 @@
 //! From operations to calls: dead code, fusion.
 
-use super::{Call, Step};
+use super::{Call, Shape, Step};
 use crate::Unsupported;
 use zinc_plan::{Activation, Cols, Node, Op, Plan};
 
 /// The operations that matter, with who reads what.
 pub(super) struct Graph<'a> {
     plan: &'a Plan,
+    shape: Shape,
+    /// The plan's, but where all rows have logits nothing is selected: whoever reads a selection reads what it selects from.
+    ops: Vec<Op>,
     live: Vec<bool>,
     /// By buffer, the live operations that write and read it.
     writers: Vec<Vec<usize>>,
@@ -14,37 +17,40 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Keeps what reaches a cache or a state, and with `head` what reaches the logits. Without a head the last layer's attention
-    /// and FFN have no reader and are left out.
-    pub(super) fn new(plan: &'a Plan, head: bool) -> Graph<'a> {
-        let mut live = vec![false; plan.ops.len()];
-        let mut wanted: Vec<Cols> = if head { vec![plan.logits] } else { vec![] };
+    /// Keeps what reaches a cache or a state, and what reaches logits that are wanted. Where none are, the last layer's queries,
+    /// attention and FFN have no reader and are left out.
+    pub(super) fn new(plan: &'a Plan, shape: Shape) -> Graph<'a> {
+        let ops = match shape.logit_rows == shape.rows {
+            true => unselected(plan),
+            false => plan.ops.iter().map(|n| n.op.clone()).collect(),
+        };
+        let mut live = vec![false; ops.len()];
+        let mut wanted: Vec<Cols> = if shape.logit_rows > 0 { vec![plan.logits] } else { vec![] };
         let mut wanted_routes = vec![];
-        for (i, node) in plan.ops.iter().enumerate().rev() {
-            let writes_wanted = node.op.output().is_some_and(|out| wanted.iter().any(|w| w.overlaps(out)));
-            let routes = matches!(node.op, Op::Route { route, .. } if wanted_routes.contains(&route));
-            live[i] = node.op.keeps_state() || writes_wanted || routes;
+        for (i, op) in ops.iter().enumerate().rev() {
+            let writes_wanted = op.output().is_some_and(|out| wanted.iter().any(|w| w.overlaps(out)));
+            let routes = matches!(op, Op::Route { route, .. } if wanted_routes.contains(route));
+            live[i] = op.keeps_state() || writes_wanted || routes;
             if live[i] {
-                wanted.extend(node.op.inputs());
-                if let Op::ExpertLinear { route, .. }
-                | Op::ExpertBias { route, .. }
-                | Op::ExpertSum { route, .. } = node.op
-                {
-                    wanted_routes.push(route);
-                }
+                wanted.extend(op.inputs());
+                wanted_routes.extend(op.route());
             }
         }
         let (mut writers, mut readers) = (vec![vec![]; plan.acts.len()], vec![vec![]; plan.acts.len()]);
-        for i in (0..live.len()).filter(|&i| live[i]) {
-            let op = &plan.ops[i].op;
+        for (i, op) in ops.iter().enumerate().filter(|&(i, _)| live[i]) {
             op.output().iter().for_each(|c| writers[c.act.index()].push(i));
             op.inputs().iter().for_each(|c| readers[c.act.index()].push(i));
         }
-        Graph { plan, live, writers, readers }
+        Graph { plan, shape, ops, live, writers, readers }
     }
 
-    fn op(&self, i: usize) -> &'a Op {
-        &self.plan.ops[i].op
+    fn op(&self, i: usize) -> &Op {
+        &self.ops[i]
+    }
+
+    /// How many rows of the batch an operand has.
+    fn rows(&self, c: Cols) -> u32 {
+        self.shape.of(self.plan.act(c.act).rows)
     }
 
     /// The live operation that writes exactly these columns.
@@ -76,15 +82,34 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// A plan's operations without the selection of rows.
+fn unselected(plan: &Plan) -> Vec<Op> {
+    let mut of: Vec<Option<Cols>> = vec![None; plan.acts.len()];
+    let mut ops = Vec::with_capacity(plan.ops.len());
+    for node in &plan.ops {
+        let mut op = node.op.clone();
+        for c in op.inputs_mut() {
+            if let Some(x) = of[c.act.index()] {
+                *c = x.part(c.first, c.width);
+            }
+        }
+        if let Op::SelectLogits { x, out } = op {
+            of[out.act.index()] = Some(x);
+        }
+        ops.push(op);
+    }
+    ops
+}
+
 /// The calls of a plan's live operations in order.
-pub(super) fn lower(graph: &Graph<'_>, fuse: bool, rows: u32) -> Result<Vec<Step>, Unsupported> {
+pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Result<Vec<Step>, Unsupported> {
     let plan = graph.plan;
     // What each operation turned into: a call at its place, or nothing because another call does its work.
     let mut calls: Vec<Option<(Call, Vec<usize>)>> = vec![None; plan.ops.len()];
     let mut taken = vec![false; plan.ops.len()];
     if fuse {
         for i in (0..plan.ops.len()).filter(|&i| graph.live[i]) {
-            let group = match plan.ops[i].op {
+            let group = match graph.op(i) {
                 Op::KvWrite { .. } => attention_input(graph, i),
                 Op::Activate { .. } => gated(graph, i),
                 Op::Linear { .. } => epilogue(graph, i),
@@ -103,19 +128,19 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool, rows: u32) -> Result<Vec<Step
         let (call, ops) = match calls[i].take() {
             Some(group) => group,
             None if taken[i] || !graph.live[i] => continue,
-            None => match single(plan, node, rows)? {
+            None => match single(graph, i)? {
                 Some(call) => (call, vec![i]),
                 None => continue,
             },
         };
-        steps.push(Step { layer: node.layer, label: node.label, call, ops });
+        steps.push(Step { layer: node.layer, label: node.label, call, ops, tile: None });
     }
     Ok(steps)
 }
 
 /// Norms, rotation and the cache's write around `KvWrite` number `i`.
 fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::KvWrite { k, v, kv } = g.op(i) else { return None };
+    let Op::KvWrite { k, v, kv } = *g.op(i) else { return None };
     let rope_k = g.writer(k).filter(|&r| g.sole_reader(r) == Some(i))?;
     let &Op::Rope { x: k_in, head_size, table, pairing, .. } = g.op(rope_k) else { return None };
     let attention = (i..g.live.len())
@@ -126,7 +151,8 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     else {
         return None;
     };
-    if (q_size, q_table, q_pairing) != (head_size, table, pairing) {
+    // In the last layer there may be fewer rows of queries than of keys.
+    if (q_size, q_table, q_pairing) != (head_size, table, pairing) || g.rows(q) != g.rows(k) {
         return None;
     }
     let norm_of = |x: Cols, rope: usize| {
@@ -205,8 +231,8 @@ fn add_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 }
 
 /// The call of one operation; `None` where memory alone does it.
-fn single(plan: &Plan, node: &Node, rows: u32) -> Result<Option<Call>, Unsupported> {
-    Ok(Some(match node.op {
+fn single(g: &Graph<'_>, i: usize) -> Result<Option<Call>, Unsupported> {
+    Ok(Some(match *g.op(i) {
         Op::Embed { table, scale, out } => Call::Embed { table, scale, out },
         Op::RmsNorm { x, weight, group, eps, out } => Call::RmsNorm { x, weight, group, eps, out },
         Op::L2Norm { x, group, eps, scale, out } => Call::L2Norm { x, group, eps, scale, out },
@@ -223,7 +249,7 @@ fn single(plan: &Plan, node: &Node, rows: u32) -> Result<Option<Call>, Unsupport
         Op::Activate { kind, gate, up, out } => Call::Activate { kind, gate, up, out },
         Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, out },
         Op::Slice { x, stride, first, len, out } => Call::Slice { x, stride, first, len, out },
-        // The rows that want logits lie next to each other, so their buffer is a part of the other one.
+        // The rows that want logits are the last ones, so their buffer is a part of the other one.
         Op::SelectLogits { .. } => return Ok(None),
         Op::Route { .. }
         | Op::ExpertLinear { .. }
@@ -231,15 +257,19 @@ fn single(plan: &Plan, node: &Node, rows: u32) -> Result<Option<Call>, Unsupport
         | Op::ExpertSum { .. }
         | Op::Conv { .. }
         | Op::DeltaNet { .. } => {
-            let weight = node.op.weights().first().map(|&w| plan.weight(w).format.name);
-            return Err(Unsupported {
-                op: node.op.name().into(),
-                layer: node.layer,
-                label: node.label.into(),
-                format: weight.unwrap_or("-").into(),
-                rows,
-                reason: "there is no kernel for this operation yet".into(),
-            });
+            return Err(no_kernel(&g.plan.ops[i], g));
         }
     }))
+}
+
+fn no_kernel(node: &Node, g: &Graph<'_>) -> Unsupported {
+    let weight = node.op.weights().first().map(|&w| g.plan.weight(w).format.name);
+    Unsupported {
+        op: node.op.name().into(),
+        layer: node.layer,
+        label: node.label.into(),
+        format: weight.unwrap_or("-").into(),
+        rows: g.shape.rows,
+        reason: "there is no kernel for this operation yet".into(),
+    }
 }

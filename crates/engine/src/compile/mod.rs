@@ -16,36 +16,25 @@ use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::attention_shape;
 use zinc_kernels::Policy;
-use zinc_plan::{Op, Plan};
+use zinc_kernels::gemv::Tile;
+use zinc_plan::{Op, Plan, Rows};
 use zinc_vulkan::Capabilities;
-
-/// Which rows' logits a step computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Head {
-    /// None: what only the head reads is left out.
-    None,
-    /// Those of the last row.
-    Last,
-    /// Those of every row.
-    All,
-}
 
 /// For which batches a schedule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Rows of the batch.
     pub rows: u32,
-    /// Which of them want logits.
-    pub head: Head,
+    /// How many of them, the last ones, have logits. With 0, what only the head reads is left out.
+    pub logit_rows: u32,
 }
 
 impl Shape {
-    /// How many rows want logits.
-    pub fn logit_rows(self) -> u32 {
-        match self.head {
-            Head::None => 0,
-            Head::Last => 1,
-            Head::All => self.rows,
+    /// How many rows of the batch a buffer has.
+    pub fn of(self, rows: Rows) -> u32 {
+        match rows {
+            Rows::Batch => self.rows,
+            Rows::Logits => self.logit_rows,
         }
     }
 }
@@ -74,6 +63,8 @@ pub struct Step {
     pub call: Call,
     /// Operations of the plan that it does.
     pub ops: Vec<usize>,
+    /// How a product is cut; `None` for every other call.
+    pub tile: Option<Tile>,
 }
 
 impl Step {
@@ -102,21 +93,21 @@ pub struct Schedule {
 /// # Errors
 /// [`Unsupported`] with operation, layer, weight format and reason where there is no kernel; the caller takes fewer rows.
 pub fn compile(plan: &Plan, target: &Target<'_>, shape: Shape) -> Result<Schedule, Unsupported> {
-    let graph = fuse::Graph::new(plan, shape.head != Head::None);
-    let steps = fuse::lower(&graph, target.fuse, shape.rows)?;
-    for step in &steps {
-        select::check(plan, target, step, shape)?;
+    let graph = fuse::Graph::new(plan, shape);
+    let mut steps = fuse::lower(&graph, target.fuse)?;
+    for step in &mut steps {
+        step.tile = select::select(plan, target, step, shape)?;
     }
     let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-    let scratch = scratch::assign(plan, &steps, &aliases, shape.rows, shape.logit_rows(), !target.keep);
+    let scratch = scratch::assign(plan, &steps, &aliases, shape, !target.keep);
     Ok(Schedule { shape, steps, scratch })
 }
 
-/// `SelectLogits` as a part of its input.
+/// `SelectLogits` as a part of its input: the rows that want logits are the last ones.
 fn logit_rows(op: &Op, shape: Shape) -> Option<Alias> {
     match *op {
         Op::SelectLogits { x, out } => {
-            Some(Alias { act: out.act, of: x, first_row: shape.rows - shape.logit_rows().max(1) })
+            Some(Alias { act: out.act, of: x, first_row: shape.rows - shape.logit_rows })
         }
         _ => None,
     }

@@ -4,8 +4,8 @@
 //! that was freed within an epoch is not given out again in the same one, so reuse never forces a barrier between independent
 //! steps (q, k and v, or gate and up).
 
-use super::Step;
-use zinc_plan::{ActId, Cols, KvId, Plan, Rows};
+use super::{Shape, Step};
+use zinc_plan::{ActId, Cols, KvId, Plan};
 
 /// Bytes that every buffer's start is a multiple of: the widest loads, and whole cache lines.
 const ALIGN: u64 = 256;
@@ -40,15 +40,8 @@ pub(super) struct Alias {
     pub first_row: u32,
 }
 
-/// Assigns memory. `rows` is what the batch has, `logit_rows` what the head has; `reuse` off gives every buffer its own.
-pub(super) fn assign(
-    plan: &Plan,
-    steps: &[Step],
-    aliases: &[Alias],
-    rows: u32,
-    logit_rows: u32,
-    reuse: bool,
-) -> Scratch {
+/// Assigns memory; `reuse` off gives every buffer its own.
+pub(super) fn assign(plan: &Plan, steps: &[Step], aliases: &[Alias], shape: Shape, reuse: bool) -> Scratch {
     let resolve = |c: Cols| match aliases.iter().find(|a| a.act == c.act) {
         Some(a) => Cols { act: a.of.act, first: a.of.first + c.first, width: c.width },
         None => c,
@@ -64,10 +57,7 @@ pub(super) fn assign(
     if let Some(life) = &mut lives[resolve(plan.logits).act.index()] {
         life.1 = u32::MAX; // read by the tail and by the host
     }
-    let row_count = |id: usize| match plan.acts[id].rows {
-        Rows::Batch => rows,
-        Rows::Logits => logit_rows,
-    };
+    let row_count = |id: usize| shape.of(plan.acts[id].rows);
     let bytes =
         |id: usize| (u64::from(plan.acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].is_some()).collect();
@@ -98,7 +88,7 @@ pub(super) fn assign(
         places[a.act.index()] = places[a.of.act.index()].map(|p| Place {
             offset: p.offset + (u64::from(a.first_row) * u64::from(p.stride) + u64::from(a.of.first)) * 4,
             stride: p.stride,
-            rows: logit_rows,
+            rows: shape.logit_rows,
         });
     }
     Scratch { places, bytes: total, epochs: count }

@@ -2,27 +2,32 @@
 
 use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
+use zinc_kernels::gemv::Tile;
 use zinc_kernels::{attention, embed, gemv};
-use zinc_plan::{Plan, Rows, WeightId};
+use zinc_plan::{Plan, WeightId};
 
-/// Whether there is a kernel for a step.
-pub(super) fn check(plan: &Plan, target: &Target<'_>, step: &Step, shape: Shape) -> Result<(), Unsupported> {
-    let rows = match step.call.writes().first().map(|c| plan.act(c.act).rows) {
-        Some(Rows::Logits) => shape.logit_rows(),
-        Some(Rows::Batch) | None => shape.rows,
-    };
+/// The kernel for a step: how it is cut, if it is a product.
+pub(super) fn select(
+    plan: &Plan,
+    target: &Target<'_>,
+    step: &Step,
+    shape: Shape,
+) -> Result<Option<Tile>, Unsupported> {
+    let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
     let product = |weight: WeightId, gated: bool| {
         let w = plan.weight(weight);
-        gemv::select(target.policy, w.format, w.m, w.k, rows, gated).map(|_| ())
+        gemv::select(target.policy, w.format, w.m, w.k, rows, gated).map(Some)
     };
     let answer = match step.call {
-        Call::Embed { table, .. } => embed::supports(plan.weight(table).format, plan.weight(table).k),
+        Call::Embed { table, .. } => {
+            embed::supports(plan.weight(table).format, plan.weight(table).k).map(|()| None)
+        }
         Call::Linear { weight, .. } => product(weight, false),
         Call::GatedLinear { gate, .. } => product(gate, true),
         Call::Attention { kv, heads, .. } => {
             let shape = attention_shape(plan, kv, heads);
             let policy = &target.policy.attention;
-            attention::select(policy, target.policy.subgroup_size, target.caps, &shape).map(|_| ())
+            attention::select(policy, target.policy.subgroup_size, target.caps, &shape).map(|_| None)
         }
         // One variant for all shapes; what is no shape at all is refused when it is recorded.
         Call::RmsNorm { .. }
@@ -37,7 +42,7 @@ pub(super) fn check(plan: &Plan, target: &Target<'_>, step: &Step, shape: Shape)
         | Call::Softcap { .. }
         | Call::Activate { .. }
         | Call::SigmoidGate { .. }
-        | Call::Slice { .. } => Ok(()),
+        | Call::Slice { .. } => Ok(None),
     };
     answer.map_err(|e| Unsupported {
         op: e.op.into(),

@@ -25,8 +25,8 @@ fn plan_of(fixture: &str) -> Plan {
     Model::from_gguf(&Gguf::open(&file.model).unwrap()).unwrap().plan
 }
 
-fn schedule(plan: &Plan, fuse: bool, rows: u32, head: Head) -> Schedule {
-    with_target(fuse, false, |t| compile(plan, t, Shape { rows, head })).unwrap()
+fn schedule(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
+    with_target(fuse, false, |t| compile(plan, t, Shape { rows, logit_rows })).unwrap()
 }
 
 /// Architectures whose operations all have kernels.
@@ -39,7 +39,7 @@ fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
 #[test]
 fn a_qwen3_layer_is_ten_calls_in_eight_epochs() {
     let plan = plan_of("qwen3");
-    let s = schedule(&plan, true, 1, Head::Last);
+    let s = schedule(&plan, true, 1, 1);
     let want = [
         ("attn_norm", "rms_norm"),
         ("q", "linear"),
@@ -63,10 +63,10 @@ fn a_qwen3_layer_is_ten_calls_in_eight_epochs() {
 
 #[test]
 fn biases_join_their_products_and_residuals_join_norms() {
-    let qwen2 = schedule(&plan_of("qwen2"), true, 1, Head::Last);
+    let qwen2 = schedule(&plan_of("qwen2"), true, 1, 1);
     let biased = qwen2.steps.iter().filter(|s| matches!(s.call, Call::Linear { bias: Some(_), .. })).count();
     assert_eq!(biased, 3 * 3);
-    let gemma3 = schedule(&plan_of("gemma3"), true, 1, Head::Last);
+    let gemma3 = schedule(&plan_of("gemma3"), true, 1, 1);
     let layer: Vec<_> = names(&gemma3, 0).into_iter().map(|n| n.1).collect();
     assert_eq!(layer.iter().filter(|n| **n == "add_rms_norm").count(), 2, "{layer:?}");
 }
@@ -75,8 +75,8 @@ fn biases_join_their_products_and_residuals_join_norms() {
 fn every_live_operation_is_done_once() {
     for name in DENSE {
         let plan = plan_of(name);
-        for (fuse, rows, head) in [(true, 1, Head::Last), (true, 7, Head::All), (false, 3, Head::Last)] {
-            let s = schedule(&plan, fuse, rows, head);
+        for (fuse, rows, logit_rows) in [(true, 1, 1), (true, 7, 7), (true, 7, 2), (false, 3, 1)] {
+            let s = schedule(&plan, fuse, rows, logit_rows);
             let done: Vec<usize> = s.steps.iter().flat_map(|s| s.ops.iter().copied()).collect();
             let unique: BTreeSet<usize> = done.iter().copied().collect();
             assert_eq!(done.len(), unique.len(), "{name}: an operation is done twice");
@@ -89,7 +89,8 @@ fn every_live_operation_is_done_once() {
                     node.layer
                 );
             }
-            assert!(fuse || s.steps.len() + 1 == plan.ops.len(), "{name}");
+            let selections = plan.ops.iter().filter(|n| matches!(n.op, Op::SelectLogits { .. })).count();
+            assert!(fuse || s.steps.len() + selections == plan.ops.len(), "{name}");
         }
     }
 }
@@ -97,10 +98,31 @@ fn every_live_operation_is_done_once() {
 #[test]
 fn without_a_head_nothing_is_computed_after_the_last_cache() {
     let plan = plan_of("qwen3");
-    let s = schedule(&plan, true, 8, Head::None);
+    let s = schedule(&plan, true, 8, 0);
     let last: Vec<_> = names(&s, 2).into_iter().map(|n| n.0).collect();
     assert_eq!(last, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"], "no query either");
     assert!(s.steps.iter().all(|s| s.layer.is_some() || s.label == "embed"));
+}
+
+/// Behind the last cache only the rows with logits are computed; the projections of keys and values see all of them.
+#[test]
+fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        let last = plan.ops.iter().filter_map(|n| n.layer).max();
+        let s = schedule(&plan, true, 8, 2);
+        let rows = |s: &Step| {
+            s.call.writes().first().map(|c| Shape { rows: 8, logit_rows: 2 }.of(plan.act(c.act).rows))
+        };
+        let all: Vec<_> =
+            s.steps.iter().filter(|s| s.layer == last && rows(s) == Some(8)).map(|s| s.label).collect();
+        let for_the_cache = ["attn_norm", "k", "v", "k_norm", "v_norm", "k_rope", "ffn_residual"];
+        assert!(all.iter().all(|l| for_the_cache.contains(l)), "{name}: {all:?}");
+        assert!(all.contains(&"k") && all.len() < 7, "{name}: {all:?}");
+        let products =
+            s.steps.iter().filter(|s| matches!(s.call, Call::Linear { .. } | Call::GatedLinear { .. }));
+        assert!(products.clone().count() > 0 && products.clone().all(|s| s.tile.is_some()));
+    }
 }
 
 /// First byte and end.
@@ -119,9 +141,9 @@ fn bytes(s: &Schedule, c: Cols) -> Bytes {
 fn shared_memory_is_never_overwritten_before_it_was_read() {
     for name in DENSE {
         let plan = plan_of(name);
-        let cases = [(1, Head::Last), (5, Head::Last), (4, Head::All), (6, Head::None)];
-        for ((rows, head), fuse) in cases.into_iter().flat_map(|c| [(c, true), (c, false)]) {
-            let s = schedule(&plan, fuse, rows, head);
+        let cases = [(1, 1), (5, 1), (5, 3), (4, 4), (6, 0)];
+        for ((rows, logit_rows), fuse) in cases.into_iter().flat_map(|c| [(c, true), (c, false)]) {
+            let s = schedule(&plan, fuse, rows, logit_rows);
             let aliased = |act: ActId| {
                 let of = plan.ops.iter().find_map(|n| match n.op {
                     Op::SelectLogits { x, out } if out.act == act => Some(x.act),
@@ -152,8 +174,8 @@ fn shared_memory_is_never_overwritten_before_it_was_read() {
 fn shared_memory_costs_no_barrier() {
     for name in DENSE {
         let plan = plan_of(name);
-        for (rows, head) in [(1, Head::Last), (8, Head::All)] {
-            let s = schedule(&plan, true, rows, head);
+        for (rows, logit_rows) in [(1, 1), (8, 8), (8, 1)] {
+            let s = schedule(&plan, true, rows, logit_rows);
             let mut barriers = 0;
             let (mut read, mut written): (Vec<Bytes>, Vec<Bytes>) = (vec![], vec![]);
             let mut caches: Vec<(zinc_plan::KvId, bool)> = vec![];
@@ -182,9 +204,9 @@ fn shared_memory_costs_no_barrier() {
 #[test]
 fn memory_is_shared() {
     let plan = plan_of("qwen3");
-    let shape = Shape { rows: 4, head: Head::Last };
+    let shape = Shape { rows: 4, logit_rows: 1 };
     for fuse in [true, false] {
-        let shared = schedule(&plan, fuse, 4, Head::Last);
+        let shared = schedule(&plan, fuse, 4, 1);
         let kept = with_target(fuse, true, |t| compile(&plan, t, shape)).unwrap();
         let (a, b) = (shared.scratch.bytes, kept.scratch.bytes);
         assert!(a * 3 < b, "{a} {b}");
@@ -197,8 +219,8 @@ fn memory_is_shared() {
 fn kept_activations_stay_until_the_end() {
     for name in DENSE {
         let plan = plan_of(name);
-        for (fuse, head) in [(true, Head::Last), (false, Head::All)] {
-            let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, head })).unwrap();
+        for (fuse, logit_rows) in [(true, 1), (false, 5), (true, 2)] {
+            let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, logit_rows })).unwrap();
             let mut spans: Vec<Bytes> =
                 s.steps.iter().flat_map(|step| step.call.writes()).map(|c| bytes(&s, c)).collect();
             spans.sort_unstable();
@@ -210,8 +232,7 @@ fn kept_activations_stay_until_the_end() {
 #[test]
 fn what_has_no_kernel_is_named() {
     let plan = plan_of("qwen3moe");
-    let no =
-        with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, head: Head::Last })).unwrap_err();
+    let no = with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, logit_rows: 1 })).unwrap_err();
     assert_eq!((no.op.as_str(), no.layer, no.rows), ("route", Some(0), 3));
     assert!(no.to_string().contains("layer 0"));
 }
@@ -222,7 +243,7 @@ fn the_last_layer_without_a_head_is_keys_and_values() {
     let mut plan = plan_of("qwen3moe");
     let last = plan.ops.iter().filter_map(|n| n.layer).max();
     plan.ops.retain(|n| n.layer == last);
-    let steps = fuse::lower(&fuse::Graph::new(&plan, false), true, 1).unwrap();
+    let steps = fuse::lower(&fuse::Graph::new(&plan, Shape { rows: 2, logit_rows: 0 }), true).unwrap();
     let labels: Vec<&str> = steps.iter().map(|s| s.label).collect();
     assert_eq!(labels, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"]);
 }

@@ -77,7 +77,7 @@ pub struct Buffers {
     pub ring: Slice,
     /// Host side: greedy steps done.
     pub steps: Slice,
-    /// Host side: candidates.
+    /// Host side: candidates of each row of logits.
     pub candidates: Slice,
     /// Host side: rows of logits.
     pub logits: Slice,
@@ -108,8 +108,8 @@ impl Buffers {
         let host = Arena::new(device, MemoryKind::Upload, &host)?;
         let mut back = ArenaPlan::new("results", max);
         let row = u64::from(e.vocab) * 4;
-        let results =
-            [u64::from(RING) * 4, 4, u64::from(row_words(CANDIDATES)) * 4, row * u64::from(e.logit_rows)];
+        let rows = u64::from(e.logit_rows);
+        let results = [u64::from(RING) * 4, 4, rows * u64::from(row_words(CANDIDATES)) * 4, rows * row];
         let results: Vec<_> = results.into_iter().map(|b| back.add(b, 256)).collect::<Result<_, _>>()?;
         let back = Arena::new(device, MemoryKind::Readback, &back)?;
 

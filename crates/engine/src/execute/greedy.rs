@@ -1,8 +1,8 @@
 //! Greedy decoding: the GPU chooses a token and feeds it to the next step; the host reads behind.
 
 use super::{Executor, Source, Tail};
-use crate::compile::Head;
-use crate::{Error, Sequence};
+use crate::batch::Part;
+use crate::{Error, Sequence, Want};
 use std::collections::VecDeque;
 use zinc_vulkan::Ticket;
 
@@ -36,12 +36,13 @@ impl Greedy {
         if self.in_flight.is_empty() {
             sequence.reserve(sequence.len() + feed.len() + self.left.saturating_sub(1))?;
             self.position = sequence.len() + feed.len();
-            let ticket = executor.submit(sequence, Source::Host(feed), Head::Last, Tail::Greedy)?;
+            let batch = executor.batch(&[Part { sequence, tokens: feed, want: Want::Last }]);
+            let ticket = executor.submit(Source::Host(&batch), Tail::Greedy)?;
             self.note(executor, ticket);
         }
         while self.left > 0 && self.in_flight.len() < AHEAD {
             let source = Source::Device { position: self.position as u32 };
-            let ticket = executor.submit(sequence, source, Head::Last, Tail::Greedy)?;
+            let ticket = executor.submit(source, Tail::Greedy)?;
             self.position += 1;
             self.note(executor, ticket);
         }

@@ -2,7 +2,7 @@
 
 use super::buffers::Extents;
 use super::{LOGIT_ROWS, record, weights, widest};
-use crate::compile::{Head, Shape, Target, compile};
+use crate::compile::{Shape, Target, compile};
 use crate::memory::{MemoryPlan, Needs, fit, place_weights};
 use crate::{Error, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
@@ -32,12 +32,12 @@ pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> 
     let target = Target { caps: &caps, policy: &policy, fuse: options.fuse, keep: false };
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
-    let most = |_rows, _context| Ok(record::ATTENTION_BYTES);
+    let most = |_shape, _context| Ok(record::ATTENTION_BYTES);
     let (plan, _) = plan(&model.plan, &target, context, options, max_buffer, bytes, &most)?;
     Ok(plan)
 }
 
-/// Plans a load. `work` gives the bytes of the kernels' own scratch for a number of rows and a context.
+/// Plans a load. `work` gives the bytes of the kernels' own scratch for a shape and a context.
 pub(super) fn plan(
     plan: &Plan,
     target: &Target<'_>,
@@ -45,16 +45,17 @@ pub(super) fn plan(
     options: &LoadOptions,
     max_buffer: u64,
     available: u64,
-    work: &dyn Fn(u32, u32) -> Result<u64, Unsupported>,
+    work: &dyn Fn(Shape, u32) -> Result<u64, Unsupported>,
 ) -> Result<(LoadPlan, Extents), Error> {
     let (chunk, fallbacks) = widest(plan, target, options.chunk.max(1))?;
     let logit_rows = chunk.min(LOGIT_ROWS);
     let mut scratch = 0;
-    for (rows, head) in [(chunk, Head::Last), (logit_rows, Head::All)] {
-        scratch = scratch.max(compile(plan, target, Shape { rows, head })?.scratch.bytes);
+    for (rows, logit_rows) in [(chunk, 1), (chunk, logit_rows), (logit_rows, logit_rows)] {
+        scratch = scratch.max(compile(plan, target, Shape { rows, logit_rows })?.scratch.bytes);
     }
+    let widest = Shape { rows: chunk, logit_rows };
     // Asked for once here, so that it cannot fail below.
-    work(chunk, context)?;
+    work(widest, context)?;
     let extents = |context: u32| Extents {
         context,
         sequences: options.sequences,
@@ -63,7 +64,7 @@ pub(super) fn plan(
         vocab: plan.vocab(),
         kv_type: options.kv_type,
         scratch,
-        work: work(chunk, context).unwrap_or(u64::MAX),
+        work: work(widest, context).unwrap_or(u64::MAX),
     };
     let vector = weights::vectors(plan);
     let (arena, _) = place_weights(plan, |i| vector[i], max_buffer)?;

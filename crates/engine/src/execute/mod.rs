@@ -1,8 +1,9 @@
 //! The executor on Vulkan: weights and caches on the device, schedules recorded once and submitted again.
 //!
-//! A step is a batch of rows of one sequence. Its rows come from the host (prompts, sampled tokens) or from the step before
+//! A step is a batch of rows of any sequences, or the next row of one. Its rows come from the host (prompts, sampled tokens) or from the step before
 //! (greedy decoding). Recordings are kept by batch shape, tail, input slot and a bucket of the number of keys.
 
+mod batch;
 mod buffers;
 mod greedy;
 mod load_plan;
@@ -12,7 +13,7 @@ mod step;
 mod tests;
 pub(crate) mod weights;
 
-use crate::compile::{Head, Schedule, Shape, Target, compile};
+use crate::compile::{Schedule, Shape, Target, compile};
 use crate::memory::MemoryPlan;
 use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress, Unsupported};
 use buffers::{Buffers, Extents};
@@ -28,6 +29,9 @@ use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
 
 /// Rows of logits that one step gives the host at most; more are asked for in several steps.
 const LOGIT_ROWS: u32 = 16;
+
+/// What results are set to before a step: no kernel writes this NaN.
+const POISON: u32 = 0xffff_dead;
 
 /// A model on a Vulkan device.
 pub struct Executor {
@@ -75,7 +79,7 @@ impl Executor {
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
-        let work = |rows, context| record::work_bytes(&kernels, &plan, rows, context);
+        let work = |shape, context| record::work_bytes(&kernels, &plan, shape, context);
         let (planned, extents) =
             load_plan::plan(&plan, &target, context, options, max_chunk, available, &work)?;
         let LoadPlan { path, memory, .. } = planned;
@@ -111,7 +115,7 @@ impl Executor {
         self.chunk
     }
 
-    /// Rows of a step whose every row wants logits, at most.
+    /// Rows of a step that may have logits, at most.
     pub fn logit_rows(&self) -> u32 {
         self.extents.logit_rows
     }
@@ -165,7 +169,7 @@ impl Executor {
 
 /// The widest batch up to `rows` that compiles, and why it is not wider.
 fn widest(plan: &Plan, target: &Target<'_>, rows: u32) -> Result<(u32, Vec<Fallback>), Unsupported> {
-    let try_rows = |rows| compile(plan, target, Shape { rows, head: Head::Last });
+    let try_rows = |rows| compile(plan, target, Shape { rows, logit_rows: 1 });
     let Err(first) = try_rows(rows) else { return Ok((rows, Vec::new())) };
     try_rows(1)?;
     let (mut works, mut fails) = (1, rows);

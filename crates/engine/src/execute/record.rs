@@ -2,9 +2,9 @@
 
 use super::Executor;
 use super::buffers::CANDIDATES;
-use crate::compile::{Call, Place, Schedule, Step, attention_shape};
+use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape};
 use crate::{Error, Unsupported};
-use zinc_kernels::gemv::{Epilogue, Gate, Weights};
+use zinc_kernels::gemv::{Epilogue, Gate, Tile, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_kernels::rope::{self, Rotation};
@@ -15,10 +15,11 @@ use zinc_vulkan::{Recorder, Slice};
 /// Most bytes that attention may use for its key blocks; beyond, rows are computed in several passes.
 pub const ATTENTION_BYTES: u64 = 256 << 20;
 
-/// Bytes of the kernels' own scratch for steps of `rows` rows and a context.
-pub fn work_bytes(kernels: &Kernels, plan: &Plan, rows: u32, context: u32) -> Result<u64, Unsupported> {
+/// Bytes of the kernels' own scratch for steps of a shape, or a narrower one, and a context.
+pub fn work_bytes(kernels: &Kernels, plan: &Plan, shape: Shape, context: u32) -> Result<u64, Unsupported> {
+    let rows = shape.rows;
     let mut bytes = sample::argmax::scratch_bytes(kernels, plan.vocab(), 1)
-        .max(sample::top_k::scratch_bytes(kernels, plan.vocab(), CANDIDATES, 1));
+        .max(sample::top_k::scratch_bytes(kernels, plan.vocab(), CANDIDATES, shape.logit_rows));
     for node in &plan.ops {
         let Op::Attention { kv, heads, .. } = node.op else { continue };
         let shape = attention_shape(plan, kv, heads);
@@ -42,16 +43,18 @@ pub struct Recording<'a> {
     schedule: &'a Schedule,
     /// Keys that attention looks at, at most.
     keys: u32,
-    /// `RowInfo` of the step's rows.
-    rows: Slice,
 }
 
 impl<'a> Recording<'a> {
-    pub fn new(executor: &'a Executor, schedule: &'a Schedule, keys: u32) -> Result<Recording<'a>, Error> {
-        let all = &executor.buffers.rows;
-        let bytes = u64::from(schedule.shape.rows) * RowInfo::BYTES;
-        let rows = all.slice(all.len() - bytes, bytes)?;
-        Ok(Recording { executor, schedule, keys, rows })
+    pub fn new(executor: &'a Executor, schedule: &'a Schedule, keys: u32) -> Recording<'a> {
+        Recording { executor, schedule, keys }
+    }
+
+    /// `RowInfo` of the last `rows` rows: all of them, or those with logits.
+    fn row_info(&self, rows: u32) -> Result<Slice, Error> {
+        let all = &self.executor.buffers.rows;
+        let bytes = u64::from(rows) * RowInfo::BYTES;
+        Ok(all.slice(all.len() - bytes, bytes)?)
     }
 
     /// Where a buffer lies.
@@ -98,7 +101,7 @@ impl<'a> Recording<'a> {
 
     /// The rows of logits; `None` where the schedule has no head.
     pub fn logits(&self) -> Result<Option<Slice>, Error> {
-        let rows = self.schedule.shape.logit_rows();
+        let rows = self.schedule.shape.logit_rows;
         if rows == 0 {
             return Ok(None);
         }
@@ -114,6 +117,7 @@ impl<'a> Recording<'a> {
             Some(&out) => self.place(out)?.rows,
             None => self.schedule.shape.rows,
         };
+        let row_info = &self.row_info(rows)?;
         match step.call {
             Call::Embed { table, scale, out } => {
                 let (table, out) = (self.matrix(table), self.mat(out)?);
@@ -121,7 +125,7 @@ impl<'a> Recording<'a> {
                     k,
                     rec,
                     label,
-                    &embed::EmbedArgs { table, rows: &self.rows, count: rows, scale, out },
+                    &embed::EmbedArgs { table, rows: row_info, count: rows, scale, out },
                 )?;
             }
             Call::RmsNorm { x, weight, group, eps, out } => {
@@ -154,12 +158,8 @@ impl<'a> Recording<'a> {
                     residual: residual.map(|r| self.mat(r)).transpose()?,
                 };
                 let (weights, x, out) = (self.matrix(weight), self.mat(x)?, self.mat(out)?);
-                gemv::record(
-                    k,
-                    rec,
-                    label,
-                    &gemv::Args { weights, up: None, x, columns: rows, epilogue, out },
-                )?;
+                let args = gemv::Args { weights, up: None, x, columns: rows, epilogue, out };
+                gemv::record(k, rec, label, &args, tile(step)?)?;
             }
             Call::GatedLinear { x, gate, up, kind, out } => {
                 let kind = match kind {
@@ -170,16 +170,17 @@ impl<'a> Recording<'a> {
                 let (weights, up, epilogue) =
                     (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
-                gemv::record(k, rec, label, &gemv::Args { weights, up, x, columns: rows, epilogue, out })?;
+                let args = gemv::Args { weights, up, x, columns: rows, epilogue, out };
+                gemv::record(k, rec, label, &args, tile(step)?)?;
             }
             Call::Rope { x, head_size, table, pairing, out } => {
                 let (x, out, rotation) = (self.mat(x)?, self.mat(out)?, self.rotation(table, pairing));
-                let args = rope::rope::Args { x, head_size, rotation, row_info: &self.rows, out, rows };
+                let args = rope::rope::Args { x, head_size, rotation, row_info, out, rows };
                 rope::rope::record(k, rec, label, &args)?;
             }
             Call::KvWrite { k: keys, v, kv: id } => {
                 let (keys, v, cache) = (self.mat(keys)?, self.mat(v)?, self.cache(id));
-                let args = kv::kv_write::Args { k: keys, v, cache, row_info: &self.rows, rows };
+                let args = kv::kv_write::Args { k: keys, v, cache, row_info, rows };
                 kv::kv_write::record(k, rec, label, &args)?;
             }
             Call::AttentionInput { q, k: keys, v, norms, table, pairing, kv: id, out, .. } => {
@@ -191,7 +192,7 @@ impl<'a> Recording<'a> {
                     norms,
                     rotation: self.rotation(table, pairing),
                     cache: self.cache(id),
-                    row_info: &self.rows,
+                    row_info,
                     out: self.mat(out)?,
                     rows,
                 };
@@ -206,7 +207,7 @@ impl<'a> Recording<'a> {
                     softcap,
                     window: self.executor.plan.kv(id).window,
                     sinks: sinks.map(|w| self.vector(w)),
-                    row_info: &self.rows,
+                    row_info,
                     max_keys: self.keys,
                     scratch: &self.executor.buffers.work,
                     out: self.mat(out)?,
@@ -281,8 +282,9 @@ impl<'a> Recording<'a> {
     /// The argmax of the last row's logits becomes the next step's token.
     pub fn greedy(&self, rec: &mut Recorder) -> Result<(), Error> {
         let (k, b) = (&self.executor.kernels, &self.executor.buffers);
-        let args =
-            sample::argmax::Args { logits: self.last_logits()?, scratch: &b.work, out: &b.chosen, rows: 1 };
+        let mut logits = self.mat(self.executor.plan.logits)?;
+        logits.offset += (self.schedule.shape.logit_rows - 1) * logits.stride;
+        let args = sample::argmax::Args { logits, scratch: &b.work, out: &b.chosen, rows: 1 };
         sample::argmax::record(k, rec, "argmax", &args)?;
         let last = b.rows.slice(b.rows.len() - RowInfo::BYTES, RowInfo::BYTES)?;
         let args = sample::advance::Args {
@@ -295,18 +297,16 @@ impl<'a> Recording<'a> {
         Ok(sample::advance::record(k, rec, "advance", &args)?)
     }
 
-    /// The candidates of the last row's logits go to the host.
+    /// The candidates of each row of logits go to the host.
     pub fn candidates(&self, rec: &mut Recorder) -> Result<(), Error> {
         let (k, b) = (&self.executor.kernels, &self.executor.buffers);
-        let logits = self.last_logits()?;
-        let args =
-            sample::top_k::Args { logits, k: CANDIDATES, scratch: &b.work, out: &b.candidates, rows: 1 };
+        let (logits, rows) = (self.mat(self.executor.plan.logits)?, self.schedule.shape.logit_rows);
+        let args = sample::top_k::Args { logits, k: CANDIDATES, scratch: &b.work, out: &b.candidates, rows };
         Ok(sample::top_k::record(k, rec, "top_k", &args)?)
     }
+}
 
-    fn last_logits(&self) -> Result<Mat<'a>, Error> {
-        let mut mat = self.mat(self.executor.plan.logits)?;
-        mat.offset += (self.schedule.shape.logit_rows() - 1) * mat.stride;
-        Ok(mat)
-    }
+/// How a step's product is cut: `compile` says so for every product.
+fn tile(step: &Step) -> Result<Tile, Error> {
+    step.tile.ok_or_else(|| Error::Option(format!("the product `{}` was not cut", step.full_label())))
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sequence::Pool;
-use crate::{PAGE_TOKENS, Sampler, SamplingOptions, Sequence, Want};
+use crate::{LogitRow, PAGE_TOKENS, Part, PartOutput, Sampler, SamplingOptions, Sequence, Want};
 use zinc_model::Model;
 
 fn executor(chunk: u32) -> (Executor, Pool) {
@@ -21,7 +21,10 @@ fn executor(chunk: u32) -> (Executor, Pool) {
 fn read(executor: &mut Executor, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Vec<f32> {
     let mut values = vec![];
     for part in tokens.chunks(executor.chunk() as usize) {
-        values = executor.forward(sequence, part, want).unwrap();
+        values = match executor.forward(&mut [Part { sequence, tokens: part, want }]).unwrap().remove(0) {
+            PartOutput::Logits(logits) => logits.values,
+            _ => vec![],
+        };
         sequence.push(part);
     }
     values
@@ -81,19 +84,16 @@ fn a_result_is_read_once_and_only_for_its_step() {
     let mut sampler = Sampler::new(SamplingOptions::default());
     assert_eq!(executor.sample(&mut sequence, &[1, 2, 3], &mut sampler).unwrap().0, token);
     sequence.push(&[1, 2, 3]);
-    let step = executor.steps;
-    let row = executor.full_row(step).unwrap();
+    let held = LogitRow { step: executor.steps, row: 0 };
+    let row = executor.logit_row(held).unwrap();
     read(&mut executor, &mut sequence, &[4], Want::None);
-    assert!(matches!(executor.full_row(step), Err(Error::StaleResult { .. })), "another step has run since");
-    assert!(
-        matches!(executor.full_row(step + 1), Err(Error::StaleResult { .. })),
-        "that one computed no logits"
-    );
+    assert!(matches!(executor.logit_row(held), Err(Error::StaleResult { .. })), "another step has run since");
+    let later = LogitRow { step: executor.steps, row: 0 };
+    assert!(matches!(executor.logit_row(later), Err(Error::StaleResult { .. })), "it computed no logits");
     // Poisoned buffers are not taken for results.
-    executor.poison(Tail::Rows, 1).unwrap();
+    executor.poison(Tail::Host { rows: true, candidates: true }, 1).unwrap();
     assert!(matches!(executor.read_rows(1), Err(Error::StaleResult { .. })));
-    executor.poison(Tail::Candidates, 1).unwrap();
-    assert!(matches!(executor.read_candidates(), Err(Error::StaleResult { .. })));
+    assert!(matches!(executor.read_candidates(later), Err(Error::StaleResult { .. })));
     sequence.truncate(2);
     assert_eq!(read(&mut executor, &mut sequence, &[3], Want::Last), row);
     zinc_vulkan::testing::assert_valid();

@@ -1,6 +1,6 @@
 //! Measuring a product on weights that no cache holds.
 
-use super::{Args, Epilogue, Tile, Weights, record_tiled, select};
+use super::{Args, Epilogue, Tile, Weights, record, select};
 use crate::{Error, Kernels, Mat};
 use std::time::{Duration, Instant};
 use zinc_quant::FormatRef;
@@ -96,7 +96,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
                 epilogue: Epilogue::default(),
                 out: Mat::dense(&place, m),
             };
-            record_tiled(kernels, &mut rec, "gemv", &args, tile)?;
+            record(kernels, &mut rec, "gemv", &args, tile)?;
         }
         Ok(rec.finish()?)
     };

@@ -154,36 +154,26 @@ pub fn candidates(policy: &Policy, format: FormatRef, k: u32, columns: u32) -> V
     all
 }
 
-/// Records a product.
+/// Records a product, cut as [`select`] or a measurement says.
 ///
 /// # Errors
-/// [`Unsupported`] as in [`select`], or where shapes do not belong together; else what the recorder says.
-pub fn record(kernels: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    let Weights { format, m, k, .. } = args.weights;
-    let mut first = 0;
-    while first < args.columns {
-        let left = args.columns - first;
-        // As many whole batches of eight as there are, then the rest.
-        let columns = if left >= MAX_COLUMNS { left / MAX_COLUMNS * MAX_COLUMNS } else { left };
-        let tile = select(kernels.policy(), format, m, k, columns, args.up.is_some())?;
-        batch(kernels, rec, label, args, tile, first, columns)?;
-        first += columns;
-    }
-    Ok(())
-}
-
-/// Records a product of at most 8 columns with a given tile: for measurements.
-///
-/// # Errors
-/// As [`record`].
-pub fn record_tiled(
+/// [`Unsupported`] where shapes do not belong together; else what the recorder says.
+pub fn record(
     kernels: &Kernels,
     rec: &mut Recorder,
     label: &str,
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    batch(kernels, rec, label, args, tile, 0, args.columns)
+    let mut first = 0;
+    while first < args.columns {
+        let left = args.columns - first;
+        // As many whole batches of eight as there are, then the rest.
+        let columns = if left >= MAX_COLUMNS { left / MAX_COLUMNS * MAX_COLUMNS } else { left };
+        batch(kernels, rec, label, args, tile, first, columns)?;
+        first += columns;
+    }
+    Ok(())
 }
 
 /// Columns `first .. first + columns`: at most eight, or a multiple of eight.

@@ -28,7 +28,7 @@ mod reference;
 mod suite;
 
 pub use bench::{BenchShape, BenchTiming, bench};
-pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, record_tiled, select};
+pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, select};
 pub use suite::suite;
 
 use crate::Kernel;

@@ -2,9 +2,9 @@
 
 use super::gemv_op::staged_quads;
 use super::reference::{Product, gated, product};
-use super::{Args, Epilogue, Gate, Tile, Weights, record, record_tiled, select};
-use crate::Kernels;
+use super::{Args, Epilogue, Gate, Tile, Weights, record, select};
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
+use crate::{Kernels, Unsupported};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_testkit::{Rng, shape_classes, tolerance};
 use zinc_vulkan::Slice;
@@ -79,6 +79,12 @@ impl Matrix {
     }
 }
 
+/// The policy's own tile.
+fn chosen(s: &Suite<'_>, args: &Args<'_>) -> Result<Tile, Unsupported> {
+    let Weights { format, m, k, .. } = args.weights;
+    select(s.kernels().policy(), format, m, k, args.columns, args.up.is_some())
+}
+
 /// A product with `columns` columns by the policy's own tile, or a given one; the result as placed.
 fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>) -> Result<Placed, Failure> {
     let out = s.output(columns, w.m)?;
@@ -91,8 +97,8 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>
         out: out.mat(),
     };
     s.run(|rec| match tile {
-        Some(tile) => record_tiled(s.kernels(), rec, "gemv", &args, tile),
-        None => record(s.kernels(), rec, "gemv", &args),
+        Some(tile) => record(s.kernels(), rec, "gemv", &args, tile),
+        None => record(s.kernels(), rec, "gemv", &args, chosen(s, &args)?),
     })?;
     Ok(out)
 }
@@ -188,7 +194,8 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
                 epilogue: Epilogue::default(),
                 out: out.mat(),
             };
-            s.run(|rec| record(s.kernels(), rec, "gemv", &args))?;
+            let tile = chosen(s, &args)?;
+            s.run(|rec| record(s.kernels(), rec, "gemv", &args, tile))?;
             let pairs: Vec<(Product, Product)> =
                 gate.times(&x).into_iter().flatten().zip(up.times(&x).into_iter().flatten()).collect();
             let want = Host {
@@ -264,7 +271,7 @@ fn epilogues(s: &mut Suite<'_>) {
                 out: out.mat(),
             };
             let tile = Tile { rows: 2, split, subgroups: 2, ahead: false, stage: 0 };
-            s.run(|rec| record_tiled(s.kernels(), rec, "gemv", &args, tile))?;
+            s.run(|rec| record(s.kernels(), rec, "gemv", &args, tile))?;
             let plain = s.read(&run(s, &w, &placed, columns, Some(tile))?)?;
             let sum = |i: usize, v: f32| {
                 let v = if bias { v + biases[i % m] } else { v };

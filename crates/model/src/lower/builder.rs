@@ -10,7 +10,6 @@ pub(crate) struct Builder<'a> {
     spec: &'a ModelSpec,
     plan: Plan,
     layer: Option<u32>,
-    rows: Rows,
 }
 
 impl<'a> Builder<'a> {
@@ -25,7 +24,7 @@ impl<'a> Builder<'a> {
             ops: vec![],
             logits: Cols { act: ActId(0), first: 0, width: 0 },
         };
-        Builder { spec, plan, layer: None, rows: Rows::Batch }
+        Builder { spec, plan, layer: None }
     }
 
     /// What follows belongs to this layer.
@@ -33,14 +32,13 @@ impl<'a> Builder<'a> {
         self.layer = Some(layer);
     }
 
-    /// What follows comes after the layers and runs on the rows that want logits.
-    pub(crate) fn enter_head(&mut self) {
+    /// What follows comes after the layers.
+    pub(crate) fn leave_layers(&mut self) {
         self.layer = None;
-        self.rows = Rows::Logits;
     }
 
     pub(crate) fn finish(self, logits: Cols) -> Plan {
-        Plan { logits, ..self.plan }
+        Plan { logits, ..self.plan }.select_logits()
     }
 
     pub(crate) fn push(&mut self, label: &'static str, op: Op) {
@@ -50,7 +48,7 @@ impl<'a> Builder<'a> {
     /// An operation with an output of `width` columns.
     pub(crate) fn emit(&mut self, label: &'static str, width: u32, op: impl FnOnce(Cols) -> Op) -> Cols {
         let act = ActId(self.plan.acts.len() as u32);
-        self.plan.acts.push(Act { name: label, width, rows: self.rows });
+        self.plan.acts.push(Act { name: label, width, rows: Rows::Batch });
         let out = Cols { act, first: 0, width };
         self.push(label, op(out));
         out

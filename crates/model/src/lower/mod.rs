@@ -18,8 +18,7 @@ pub fn lower(spec: &ModelSpec) -> Plan {
         b.enter_layer(i as u32);
         x = lower_layer(&mut b, x, layer);
     }
-    b.enter_head();
-    let x = b.emit("select_logits", spec.hidden, |out| Op::SelectLogits { x, out });
+    b.leave_layers();
     let x = b.rms_norm("final_norm", x, Some(spec.final_norm), spec.hidden);
     let mut logits = b.linear("head", x, spec.head);
     if let Some(cap) = spec.softcap {

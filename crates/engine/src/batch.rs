@@ -128,9 +128,10 @@ impl Engine {
 
     /// How many tokens of each part the next step reads, where `done` of each were read.
     fn take(&self, parts: &[Part<'_>], done: &[usize]) -> Vec<usize> {
+        let waiting = parts.iter().zip(done).map(|(p, done)| p.tokens.len() - done).sum();
         let (mut rows, mut logits) = match &self.backend {
             Backend::Cpu(cpu) => (cpu.chunk, usize::MAX),
-            Backend::Vulkan(executor) => (executor.chunk() as usize, executor.logit_rows() as usize),
+            Backend::Vulkan(executor) => (executor.take(waiting), executor.logit_rows() as usize),
         };
         let take = |(part, &done): (&Part<'_>, &usize)| {
             let left = part.tokens.len() - done;

@@ -88,12 +88,14 @@ pub struct Needs<'a> {
 impl Needs<'_> {
     /// The memory for a context.
     pub fn at(&self, context: u32) -> MemoryPlan {
-        let pages = u64::from(pages(context)) * u64::from(self.sequences);
+        let of_sequence = u64::from(pages(context));
+        // One page more than sequences have, for rows that only fill up a step.
+        let pages = of_sequence * u64::from(self.sequences) + 1;
         let kv: u64 =
             self.plan.kv.iter().map(|s| page_bytes(s, self.kv_type)).map(|(k, v)| (k + v) * pages).sum();
         let states: u64 = self.plan.states.iter().map(|s| s.elements() as u64 * 4).sum();
         let ropes: u64 = self.plan.ropes.iter().map(|r| rope_bytes(r, context)).sum();
-        let tables = pages * 4;
+        let tables = of_sequence * (u64::from(self.sequences) + 1) * 4;
         MemoryPlan {
             items: vec![
                 ("weights", self.weights),

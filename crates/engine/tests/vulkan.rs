@@ -196,24 +196,34 @@ fn sampling_from_candidates_equals_sampling_from_rows() {
     }
 }
 
-/// What does not fit is refused before anything is allocated, and the advice can be followed.
+/// Where wide steps do not fit, narrower ones are taken and that is said; what does not fit at all is refused before anything is
+/// allocated, and the advice can be followed.
 #[test]
-fn a_budget_refuses_and_advises() {
+fn a_budget_narrows_steps_then_refuses_and_advises() {
     let model = &fixtures("qwen3")[0].model;
-    let load = |context: Option<u32>, budget: u64| {
+    let load = |context: u32, budget: u64| {
         let gguf = Arc::new(Gguf::open(model).unwrap());
         let mut options = LoadOptions::new(model);
-        (options.context, options.budget, options.chunk) = (context, Some(budget), 8);
+        (options.context, options.budget, options.chunk) = (Some(context), Some(budget), 64);
         Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
     };
-    let full = load(Some(512), u64::MAX).unwrap();
-    let needed: u64 = full.summary().memory.iter().map(|m| m.1).sum();
-    let Err(Error::DoesNotFit(refused)) = load(Some(512), needed - 1) else { panic!("not refused") };
-    assert_eq!(refused.needed, needed);
-    let largest = refused.largest_context.unwrap();
-    assert!(load(Some(largest), needed - 1).is_ok(), "{largest} tokens");
-    let Err(Error::DoesNotFit(refused)) = load(Some(512), 1 << 20) else { panic!("not refused") };
+    let needed = |engine: &Engine| engine.summary().memory.iter().map(|m| m.1).sum::<u64>();
+    let full = load(512, u64::MAX).unwrap();
+    assert_eq!((full.prefill_path().chunk, full.prefill_path().fallbacks), (64, vec![]));
+    let mut narrow = load(512, needed(&full) - 1).unwrap();
+    let path = narrow.prefill_path();
+    assert_eq!((path.chunk, path.fallbacks.len(), path.fallbacks[0].rows), (48, 1, 64));
+    assert!(path.fallbacks[0].op == "memory" && path.fallbacks[0].reason.contains("MiB"), "{path:?}");
+    let text: Vec<u32> = (0..70).collect();
+    let logits = common::last_logits(&mut narrow, &text);
+    assert!(logits == common::last_logits(&mut engine_with("qwen3", |o| o.chunk = 64), &text));
+
+    let Err(Error::DoesNotFit(refused)) = load(512, 1 << 20) else { panic!("not refused") };
     assert_eq!(refused.largest_context, None);
+    let Err(Error::DoesNotFit(refused)) = load(512, refused.needed - 1) else { panic!("not refused") };
+    let largest = refused.largest_context.unwrap();
+    let least = load(largest, refused.available).unwrap();
+    assert_eq!(least.prefill_path().path, "per-token", "{largest} tokens");
 }
 
 /// The profile names every dispatch of a step.

@@ -3,8 +3,8 @@
 use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
 use zinc_kernels::gemv::Tile;
-use zinc_kernels::{attention, embed, gemv};
-use zinc_plan::{Plan, WeightId};
+use zinc_kernels::{attention, elementwise, embed, gemv, kv, norm, rope};
+use zinc_plan::{KvId, Plan, RopeId, WeightId};
 
 /// The kernel for a step: how it is cut, if it is a product.
 pub(super) fn select(
@@ -18,6 +18,11 @@ pub(super) fn select(
         let w = plan.weight(weight);
         gemv::select(target.policy, w.format, w.m, w.k, rows, gated).map(Some)
     };
+    let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
+    let cache = |op, kv: KvId| {
+        let spec = plan.kv(kv);
+        kv::supports(op, spec.heads, spec.key_size, spec.value_size)
+    };
     let answer = match step.call {
         Call::Embed { table, .. } => {
             embed::supports(plan.weight(table).format, plan.weight(table).k).map(|()| None)
@@ -29,20 +34,25 @@ pub(super) fn select(
             let policy = &target.policy.attention;
             attention::select(policy, target.policy.subgroup_size, target.caps, &shape).map(|_| None)
         }
-        // One variant for all shapes; what is no shape at all is refused when it is recorded.
-        Call::RmsNorm { .. }
-        | Call::AddRmsNorm { .. }
-        | Call::L2Norm { .. }
-        | Call::Rope { .. }
-        | Call::KvWrite { .. }
-        | Call::AttentionInput { .. }
-        | Call::Add { .. }
-        | Call::AddBias { .. }
-        | Call::Scale { .. }
-        | Call::Softcap { .. }
-        | Call::Activate { .. }
-        | Call::SigmoidGate { .. }
-        | Call::Slice { .. } => Ok(None),
+        Call::RmsNorm { x, group, .. } => norm::supports("rms_norm", x.width, group, rows).map(|()| None),
+        Call::L2Norm { x, group, .. } => norm::supports("l2_norm", x.width, group, rows).map(|()| None),
+        Call::AddRmsNorm { sum, group, .. } => {
+            norm::supports("add_rms_norm", sum.width, group, rows).map(|()| None)
+        }
+        Call::Rope { x, head_size, table, .. } => {
+            rope::supports("rope", x.width, head_size, pairs(table), rows).map(|()| None)
+        }
+        Call::KvWrite { kv, .. } => cache("kv_write", kv).map(|()| None),
+        Call::AttentionInput { q, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
+            .and_then(|()| rope::supports("qk_norm_rope_kv", q.width, head_size, pairs(table), rows))
+            .map(|()| None),
+        Call::Add { out, .. }
+        | Call::AddBias { out, .. }
+        | Call::Scale { out, .. }
+        | Call::Softcap { out, .. }
+        | Call::Activate { out, .. }
+        | Call::SigmoidGate { out, .. }
+        | Call::Slice { out, .. } => elementwise::supports(step.call.name(), out.width, rows).map(|()| None),
     };
     answer.map_err(|e| Unsupported {
         op: e.op.into(),
@@ -55,7 +65,7 @@ pub(super) fn select(
 }
 
 /// What the choice of an attention kernel depends on.
-pub(crate) fn attention_shape(plan: &Plan, kv: zinc_plan::KvId, heads: u32) -> attention::Shape {
+pub(crate) fn attention_shape(plan: &Plan, kv: KvId, heads: u32) -> attention::Shape {
     let spec = plan.kv(kv);
     attention::Shape { heads, kv_heads: spec.heads, key_size: spec.key_size, value_size: spec.value_size }
 }

@@ -41,8 +41,21 @@ impl Extents {
         pages(self.context)
     }
 
+    /// Pages that sequences can have; the cache has one more, see [`Extents::page_table`].
+    pub fn pages(&self) -> u32 {
+        self.max_pages() * self.sequences
+    }
+
+    /// The page numbers of each sequence, and of one more: that of rows which only fill up a step. All its pages are the one that no
+    /// sequence has.
+    pub fn page_table(&self) -> Vec<u32> {
+        let mut table = vec![0; self.pages() as usize];
+        table.extend((0..self.max_pages()).map(|_| self.pages()));
+        table
+    }
+
     fn table_bytes(&self) -> u64 {
-        u64::from(self.max_pages()) * u64::from(self.sequences) * 4
+        u64::from(self.max_pages()) * (u64::from(self.sequences) + 1) * 4
     }
 
     fn row_bytes(&self) -> u64 {
@@ -88,7 +101,7 @@ impl Buffers {
     pub fn new(device: &Device, plan: &Plan, e: &Extents) -> Result<Buffers, Error> {
         let max = device.max_buffer();
         let mut arena = ArenaPlan::new("caches and scratch", max);
-        let page_count = u64::from(e.max_pages()) * u64::from(e.sequences);
+        let page_count = u64::from(e.pages()) + 1;
         let mut place = |bytes: u64| arena.add(bytes, 256);
         let mut kv = Vec::new();
         for spec in &plan.kv {

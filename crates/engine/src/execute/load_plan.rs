@@ -1,10 +1,11 @@
 //! What a load takes, worked out before anything is allocated; also for a device that is not there.
 
 use super::buffers::Extents;
-use super::{LOGIT_ROWS, record, weights, widest};
-use crate::compile::{Shape, Target, compile};
-use crate::memory::{MemoryPlan, Needs, fit, place_weights};
-use crate::{Error, LoadOptions, PrefillPath, Unsupported};
+use super::widths::{Schedules, Widths, compile_all};
+use super::{record, weights};
+use crate::compile::{Shape, Target};
+use crate::memory::{DoesNotFit, MemoryPlan, Needs, fit, gib, place_weights};
+use crate::{Error, Fallback, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
 use zinc_model::Model;
 use zinc_plan::Plan;
@@ -33,11 +34,19 @@ pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> 
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
     let most = |_shape, _context| Ok(record::ATTENTION_BYTES);
-    let (plan, _) = plan(&model.plan, &target, context, options, max_buffer, bytes, &most)?;
-    Ok(plan)
+    Ok(plan(&model.plan, &target, context, options, max_buffer, bytes, &most)?.load)
 }
 
-/// Plans a load. `work` gives the bytes of the kernels' own scratch for a shape and a context.
+/// A load, with what its executor starts from.
+pub(super) struct Planned {
+    pub load: LoadPlan,
+    pub extents: Extents,
+    pub widths: Widths,
+    pub schedules: Schedules,
+}
+
+/// Plans a load. `work` gives the bytes of the kernels' own scratch for a shape and a context. Steps are as wide as asked for, or as
+/// kernels and memory allow.
 pub(super) fn plan(
     plan: &Plan,
     target: &Target<'_>,
@@ -46,43 +55,57 @@ pub(super) fn plan(
     max_buffer: u64,
     available: u64,
     work: &dyn Fn(Shape, u32) -> Result<u64, Unsupported>,
-) -> Result<(LoadPlan, Extents), Error> {
-    let (chunk, fallbacks) = widest(plan, target, options.chunk.max(1))?;
-    let logit_rows = chunk.min(LOGIT_ROWS);
-    let mut scratch = 0;
-    for (rows, logit_rows) in [(chunk, 1), (chunk, logit_rows), (logit_rows, logit_rows)] {
-        scratch = scratch.max(compile(plan, target, Shape { rows, logit_rows })?.scratch.bytes);
-    }
-    let widest = Shape { rows: chunk, logit_rows };
-    // Asked for once here, so that it cannot fail below.
-    work(widest, context)?;
-    let extents = |context: u32| Extents {
-        context,
-        sequences: options.sequences,
-        rows: chunk,
-        logit_rows,
-        vocab: plan.vocab(),
-        kv_type: options.kv_type,
-        scratch,
-        work: work(widest, context).unwrap_or(u64::MAX),
-    };
+) -> Result<Planned, Error> {
+    let (compiled, mut schedules, mut fallbacks) = compile_all(plan, target, options.chunk.max(1))?;
     let vector = weights::vectors(plan);
-    let (arena, _) = place_weights(plan, |i| vector[i], max_buffer)?;
-    let memory = fit(context, available, |context| {
-        let e = extents(context);
-        let needs = Needs {
-            plan,
-            weights: arena.total(),
-            kv_type: options.kv_type,
+    let weights = place_weights(plan, |i| vector[i], max_buffer)?.0.total();
+    let mut too_wide: Option<DoesNotFit> = None;
+    for &rows in compiled.rows().iter().rev() {
+        let widths = Widths::new(rows, plan.vocab());
+        let widest = Shape { rows, logit_rows: widths.logit_rows() };
+        // Asked for once here, so that it cannot fail below.
+        work(widest, context)?;
+        let extents = |context| Extents {
+            context,
             sequences: options.sequences,
-            scratch,
-            steps: e.work + e.step_bytes(),
-            staging: weights::STAGING_BYTES.min(arena.total()),
+            rows,
+            logit_rows: widest.logit_rows,
+            vocab: plan.vocab(),
+            kv_type: options.kv_type,
+            scratch: widths.shapes().map(|s| schedules[&s].scratch.bytes).max().unwrap_or(0),
+            work: work(widest, context).unwrap_or(u64::MAX),
         };
-        needs.at(context)
-    })?;
-    let path = PrefillPath::of(chunk, fallbacks);
-    Ok((LoadPlan { context, path, memory }, extents(context)))
+        match fit(context, available, |context| needs(plan, weights, &extents(context)).at(context)) {
+            Ok(memory) => {
+                fallbacks.extend(too_wide.map(|no| narrowed(compiled.widest(), &no)));
+                let extents = extents(context);
+                schedules.retain(|shape, _| shape.rows <= rows);
+                let load = LoadPlan { context, path: PrefillPath::of(rows, fallbacks), memory };
+                return Ok(Planned { load, extents, widths, schedules });
+            }
+            Err(no) if rows == 1 => return Err(no.into()),
+            Err(no) => too_wide = too_wide.or(Some(no)),
+        }
+    }
+    Err(Error::Option("a step has at least one row".into()))
+}
+
+fn needs<'a>(plan: &'a Plan, weights: u64, e: &Extents) -> Needs<'a> {
+    Needs {
+        plan,
+        weights,
+        kv_type: e.kv_type,
+        sequences: e.sequences,
+        scratch: e.scratch,
+        steps: e.work + e.step_bytes(),
+        staging: weights::STAGING_BYTES.min(weights),
+    }
+}
+
+/// Why steps of `rows` rows are not taken, though they compile.
+fn narrowed(rows: u32, no: &DoesNotFit) -> Fallback {
+    let reason = format!("{} of device memory are missing for so wide steps", gib(no.needed - no.available));
+    Fallback { rows, op: "memory".into(), layer: None, label: "scratch".into(), format: "f32".into(), reason }
 }
 
 /// What nearly every device for Vulkan 1.3 can do.

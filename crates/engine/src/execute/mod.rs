@@ -5,6 +5,7 @@
 
 mod batch;
 mod buffers;
+mod cost;
 mod greedy;
 mod load_plan;
 mod record;
@@ -12,23 +13,25 @@ mod step;
 #[cfg(test)]
 mod tests;
 pub(crate) mod weights;
+mod widths;
 
 use crate::compile::{Schedule, Shape, Target, compile};
 use crate::memory::MemoryPlan;
-use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress, Unsupported};
+use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress};
 use buffers::{Buffers, Extents};
 pub(crate) use greedy::Greedy;
 pub use load_plan::{LoadPlan, plan_without_device};
 use std::collections::HashMap;
 use std::sync::Arc;
 use step::{Held, Key, Program, Source, Tail};
+use widths::Widths;
 use zinc_gguf::Gguf;
 use zinc_kernels::Kernels;
 use zinc_plan::Plan;
 use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
 
-/// Rows of logits that one step gives the host at most; more are asked for in several steps.
-const LOGIT_ROWS: u32 = 16;
+/// Recordings that are kept; the one that was not used for longest makes room.
+const RECORDINGS: usize = 96;
 
 /// What results are set to before a step: no kernel writes this NaN.
 const POISON: u32 = 0xffff_dead;
@@ -40,7 +43,7 @@ pub struct Executor {
     plan: Arc<Plan>,
     kv_type: KvType,
     fuse: bool,
-    chunk: u32,
+    widths: Widths,
     fallbacks: Vec<Fallback>,
     extents: Extents,
     memory: MemoryPlan,
@@ -80,26 +83,26 @@ impl Executor {
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
         let work = |shape, context| record::work_bytes(&kernels, &plan, shape, context);
-        let (planned, extents) =
+        let load_plan::Planned { load, extents, widths, schedules } =
             load_plan::plan(&plan, &target, context, options, max_chunk, available, &work)?;
-        let LoadPlan { path, memory, .. } = planned;
+        let LoadPlan { path, memory, .. } = load;
         let weights = weights::upload(&device, gguf, &plan, max_chunk, progress)?;
         let buffers = Buffers::new(&device, &plan, &extents)?;
         Ok(Executor {
-            page_table: vec![0; extents.max_pages() as usize * extents.sequences as usize],
+            page_table: extents.page_table(),
             input_tickets: vec![None; buffers.inputs.len()],
             kv_type: options.kv_type,
             fuse: options.fuse,
             device,
             kernels,
             plan,
-            chunk: path.chunk,
+            widths,
             fallbacks: path.fallbacks,
             extents,
             memory,
             weights,
             buffers,
-            schedules: HashMap::new(),
+            schedules: schedules.into_iter().map(|(shape, s)| ((shape, false), s)).collect(),
             programs: HashMap::new(),
             next_input: 0,
             steps: 0,
@@ -112,12 +115,17 @@ impl Executor {
 
     /// Rows of a prefill step at most.
     pub fn chunk(&self) -> u32 {
-        self.chunk
+        self.widths.widest()
+    }
+
+    /// How many of `waiting` rows the next step takes.
+    pub fn take(&self, waiting: usize) -> usize {
+        self.widths.take(waiting)
     }
 
     /// Rows of a step that may have logits, at most.
     pub fn logit_rows(&self) -> u32 {
-        self.extents.logit_rows
+        self.widths.logit_rows()
     }
 
     /// Why steps are not as wide as asked for.
@@ -137,7 +145,7 @@ impl Executor {
 
     /// Pages of the KV cache.
     pub fn page_count(&self) -> u32 {
-        self.extents.max_pages() * self.extents.sequences
+        self.extents.pages()
     }
 
     /// Submissions so far.
@@ -165,22 +173,4 @@ impl Executor {
     fn key_bucket(&self, keys: u32) -> u32 {
         keys.next_power_of_two().max(256).min(self.extents.context.max(1))
     }
-}
-
-/// The widest batch up to `rows` that compiles, and why it is not wider.
-fn widest(plan: &Plan, target: &Target<'_>, rows: u32) -> Result<(u32, Vec<Fallback>), Unsupported> {
-    let try_rows = |rows| compile(plan, target, Shape { rows, logit_rows: 1 });
-    let Err(first) = try_rows(rows) else { return Ok((rows, Vec::new())) };
-    try_rows(1)?;
-    let (mut works, mut fails) = (1, rows);
-    let mut reason = first;
-    while fails - works > 1 {
-        let middle = works + (fails - works) / 2;
-        match try_rows(middle) {
-            Ok(_) => works = middle,
-            Err(e) => (fails, reason) = (middle, e),
-        }
-    }
-    let Unsupported { op, layer, label, format, reason, .. } = reason;
-    Ok((works, vec![Fallback { rows, op, layer, label, format, reason }]))
 }

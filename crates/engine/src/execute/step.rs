@@ -1,7 +1,7 @@
 //! Steps: programs that were recorded once, what they read, and results that belong to one step.
 
 use super::batch::Batch;
-use super::{Executor, record};
+use super::{Executor, RECORDINGS, cost, record};
 use crate::batch::{Part, PartOutput};
 use crate::compile::Shape;
 use crate::{Error, OpTime, Sampler, Sequence, Want};
@@ -51,6 +51,8 @@ pub(super) struct Program {
     pub commands: Commands,
     /// Its rows of logits.
     pub logits: Option<Slice>,
+    /// The last step that it was submitted for.
+    pub used: u64,
 }
 
 /// The step whose results the buffers hold.
@@ -66,8 +68,8 @@ impl Executor {
     pub(super) fn submit(&mut self, source: Source<'_>, tail: Tail) -> Result<Ticket, Error> {
         let (shape, end, input) = match source {
             Source::Host(batch) => {
-                let slot = self.write_inputs(batch)?;
-                let shape = Shape { rows: batch.rows.len() as u32, logit_rows: batch.logit_rows };
+                let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
+                let slot = self.write_inputs(batch, shape)?;
                 let end = batch.rows.iter().map(|r| r.position + 1).max();
                 (shape, end.unwrap_or(0), Some(slot))
             }
@@ -75,16 +77,20 @@ impl Executor {
         };
         let key = Key { shape, tail, input, keys: self.key_bucket(end) };
         if !self.programs.contains_key(&key) {
+            self.forget_oldest();
             let program = self.record(key, false)?;
             self.programs.insert(key, program);
         }
         self.poison(tail, shape.logit_rows)?;
-        let program = &self.programs[&key];
+        self.steps += 1;
+        let Some(program) = self.programs.get_mut(&key) else {
+            return Err(Error::StaleResult { step: self.steps, held: self.held.step });
+        };
+        program.used = self.steps;
         let ticket = self.device.submit(&[&program.commands])?;
         if shape.logit_rows > 0 {
             self.decode_stats = program.commands.stats();
         }
-        self.steps += 1;
         self.submissions += u64::from(program.commands.stats().parts);
         self.held = Held { step: self.steps, logit_rows: shape.logit_rows, logits: program.logits.clone() };
         self.chosen_steps += u64::from(tail == Tail::Greedy);
@@ -94,16 +100,30 @@ impl Executor {
         Ok(ticket)
     }
 
-    /// Writes rows and page table into the next input slot, once the step that read it last is done.
-    fn write_inputs(&mut self, batch: &Batch) -> Result<usize, Error> {
+    /// Drops the recording that was not used for longest where there are as many as may be; waits for it if it is still being
+    /// executed.
+    fn forget_oldest(&mut self) {
+        if self.programs.len() < RECORDINGS {
+            return;
+        }
+        let oldest = self.programs.iter().min_by_key(|(_, p)| p.used).map(|(key, _)| *key);
+        oldest.map(|key| self.programs.remove(&key));
+    }
+
+    /// Writes rows and page table into the next input slot, once the step that read it last is done. Rows that fill up the shape come
+    /// first: token 0 at position 0 of a sequence whose page nobody reads.
+    fn write_inputs(&mut self, batch: &Batch, shape: Shape) -> Result<usize, Error> {
         let slot = self.next_input;
         self.next_input = (slot + 1) % self.buffers.inputs.len();
         if let Some(ticket) = self.input_tickets[slot].take() {
             ticket.wait()?;
         }
         let (rows, pages) = &self.buffers.inputs[slot];
-        let offset = rows.len() - size_of_val(batch.rows.as_slice()) as u64;
-        rows.write(offset, bytemuck::cast_slice(&batch.rows))?;
+        let filler = RowInfo { sequence: self.extents.sequences, ..RowInfo::default() };
+        let mut infos = vec![filler; shape.rows as usize - batch.rows.len()];
+        infos.extend_from_slice(&batch.rows);
+        let offset = rows.len() - size_of_val(infos.as_slice()) as u64;
+        rows.write(offset, bytemuck::cast_slice(&infos))?;
         pages.write_as(&self.page_table)?;
         Ok(slot)
     }
@@ -111,7 +131,7 @@ impl Executor {
     pub(super) fn record(&mut self, key: Key, timestamps: bool) -> Result<Program, Error> {
         let schedule = self.schedule(key.shape, false)?;
         let label = format!("step of {} rows", key.shape.rows);
-        let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: None };
+        let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: Some(cost::MOST) };
         let mut recorder = self.device.recorder(&options)?;
         if let Some(slot) = key.input {
             let (rows, pages) = &self.buffers.inputs[slot];
@@ -122,13 +142,14 @@ impl Executor {
         }
         let recording = record::Recording::new(self, &schedule, key.keys);
         for step in &schedule.steps {
+            recorder.cost(cost::of(&self.plan, key.shape, key.keys, &step.call))?;
             recording.step(&mut recorder, step)?;
         }
         let logits = recording.logits()?;
         if let Some(logits) = &logits {
             self.record_tail(&mut recorder, &recording, key, logits)?;
         }
-        Ok(Program { commands: recorder.finish()?, logits })
+        Ok(Program { commands: recorder.finish()?, logits, used: 0 })
     }
 
     fn record_tail(
@@ -192,8 +213,8 @@ impl Executor {
         let keys = self.key_bucket(sequence.len() as u32 + rows);
         let tokens = vec![0; rows as usize];
         let batch = self.batch(&[Part { sequence, tokens: &tokens, want: Want::Candidates }]);
-        let input = Some(self.write_inputs(&batch)?);
-        let shape = Shape { rows, logit_rows: 1 };
+        let shape = self.widths.shape(rows, 1);
+        let input = Some(self.write_inputs(&batch, shape)?);
         let tail = Tail::Host { rows: false, candidates: true };
         let program = self.record(Key { shape, tail, input, keys }, true)?;
         // The first submission warms up; the second is the one that counts.

@@ -1,7 +1,7 @@
 //! What the operations share: `elementwise.comp`.
 
 use crate::launch::{Launch, groups_over, is_vec4, refuse};
-use crate::{Error, Kernel, Kernels, Mat};
+use crate::{Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
@@ -57,6 +57,14 @@ pub(super) struct Elementwise<'a> {
     pub out: Mat<'a>,
     pub rows: u32,
     pub numbers: Numbers,
+}
+
+/// Whether there can be `rows` rows of `width` columns.
+///
+/// # Errors
+/// [`Unsupported`] where one dispatch does not reach all of them.
+pub fn supports(op: &'static str, width: u32, rows: u32) -> Result<(), Unsupported> {
+    groups_over(op, u64::from(rows) * u64::from(width.div_ceil(4)), 1).map(|_| ())
 }
 
 impl Elementwise<'_> {

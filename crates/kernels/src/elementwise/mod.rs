@@ -12,6 +12,7 @@ pub mod softcap;
 mod suite;
 
 use crate::Kernel;
+pub use dispatch::supports;
 pub use suite::suite;
 
 /// The kernels of this family.

@@ -74,14 +74,23 @@ pub fn page_bytes(kind: KvType, kv_heads: u32, size: u32) -> u64 {
     u64::from(PAGE_TOKENS) * u64::from(kv_heads) * u64::from(size) * u64::from(kind.bytes())
 }
 
+/// Whether there can be a cache of such heads.
+///
+/// # Errors
+/// [`Unsupported`] where a head's elements are no multiple of 8.
+pub fn supports(op: &'static str, kv_heads: u32, key_size: u32, value_size: u32) -> Result<(), Unsupported> {
+    let whole = |s: u32| s > 0 && s.is_multiple_of(8) && s <= 0xffff;
+    if kv_heads > 0 && whole(key_size) && whole(value_size) {
+        return Ok(());
+    }
+    let reason = format!("{kv_heads} KV heads of {key_size} and {value_size} elements");
+    refuse(op, reason + "; a head needs a multiple of 8")
+}
+
 impl KvCache<'_> {
     /// What every kernel of a cache needs: heads, and 16-byte loads of 8 f16.
     pub(crate) fn check(&self, op: &'static str) -> Result<(), Unsupported> {
-        let sizes = [self.key_size, self.value_size];
-        if self.kv_heads == 0 || sizes.iter().any(|&s| s == 0 || !s.is_multiple_of(8) || s > 0xffff) {
-            let reason = format!("{} KV heads of {} and {} elements", self.kv_heads, sizes[0], sizes[1]);
-            return refuse(op, reason + "; a head needs a multiple of 8");
-        }
+        supports(op, self.kv_heads, self.key_size, self.value_size)?;
         if [self.k, self.v].iter().any(|s| !s.address().is_multiple_of(16)) {
             return refuse(op, "a cache that does not begin at a multiple of 16 bytes");
         }

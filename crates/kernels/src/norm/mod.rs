@@ -9,6 +9,7 @@ mod suite;
 mod team;
 
 use crate::Kernel;
+pub use norm_dispatch::supports;
 pub use suite::suite;
 
 /// The kernels of this family.

@@ -2,7 +2,7 @@
 
 use super::team::Team;
 use crate::launch::{Launch, groups_over, is_vec4, refuse};
-use crate::{Error, Kernel, Kernels, Mat};
+use crate::{Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
@@ -36,12 +36,23 @@ pub(super) struct Norm<'a> {
     pub rows: u32,
 }
 
+/// Whether `rows` rows of `width` columns can be normed in groups of `group`.
+///
+/// # Errors
+/// [`Unsupported`] where they are not whole groups, or too many.
+pub fn supports(op: &'static str, width: u32, group: u32, rows: u32) -> Result<(), Unsupported> {
+    if width == 0 || group == 0 || !width.is_multiple_of(group) {
+        return refuse(op, format!("{width} columns in groups of {group}"));
+    }
+    groups_over(op, u64::from(rows) * u64::from(width / group), 1).map(|_| ())
+}
+
 impl Norm<'_> {
     pub fn record(&self, k: &Kernels, rec: &mut Recorder, label: &str) -> Result<(), Error> {
         let (x, out, rows) = (&self.x, &self.out, self.rows);
-        if self.group == 0 || !x.width.is_multiple_of(self.group) || x.width != out.width {
-            let reason = format!("{} columns in groups of {} to {}", x.width, self.group, out.width);
-            return Ok(refuse(self.op, reason)?);
+        supports(self.op, x.width, self.group, rows)?;
+        if x.width != out.width {
+            return Ok(refuse(self.op, format!("{} columns to {}", x.width, out.width))?);
         }
         let groups = x.width / self.group;
         let teams = u64::from(rows) * u64::from(groups);
@@ -53,7 +64,7 @@ impl Norm<'_> {
         let params = Params {
             group: self.group,
             groups,
-            teams: teams as u32, // `groups_over` refuses more
+            teams: teams as u32, // `supports` refuses more
             x_stride: x.stride,
             out_stride: out.stride,
             has_weight: u32::from(self.weight.is_some()),

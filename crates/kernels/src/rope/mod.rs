@@ -6,7 +6,7 @@ pub mod reference;
 pub mod rope;
 mod suite;
 
-use crate::launch::refuse;
+use crate::launch::{groups_over, refuse};
 use crate::{Kernel, Unsupported};
 pub use suite::suite;
 use zinc_plan::Pairing;
@@ -26,11 +26,29 @@ pub struct Rotation<'a> {
     pub pairing: Pairing,
 }
 
+/// Whether `rows` rows of `width` columns can be turned, `pairs` pairs of each head of `head_size`.
+///
+/// # Errors
+/// [`Unsupported`] where they are not whole heads, a head has not so many pairs, or there are too many.
+pub fn supports(
+    op: &'static str,
+    width: u32,
+    head_size: u32,
+    pairs: u32,
+    rows: u32,
+) -> Result<(), Unsupported> {
+    if head_size == 0 || !head_size.is_multiple_of(2) || 2 * u64::from(pairs) > u64::from(head_size) {
+        return refuse(op, format!("{pairs} pairs in a head of {head_size}"));
+    }
+    if !width.is_multiple_of(head_size) || width / head_size > 0xffff {
+        return refuse(op, format!("{width} columns of heads of {head_size}"));
+    }
+    groups_over(op, u64::from(rows) * u64::from(width / 2), 1).map(|_| ())
+}
+
 impl Rotation<'_> {
     fn check(&self, op: &'static str, head_size: u32) -> Result<(), Unsupported> {
-        if head_size == 0 || !head_size.is_multiple_of(2) || 2 * self.rotated_pairs > head_size {
-            return refuse(op, format!("{} pairs in a head of {head_size}", self.rotated_pairs));
-        }
+        supports(op, head_size, head_size, self.rotated_pairs, 1)?;
         if !self.table.address().is_multiple_of(8) {
             return refuse(op, "a table that does not begin at a multiple of 8 bytes");
         }

@@ -45,9 +45,9 @@ pub struct Args<'a> {
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let &Args { x, head_size, ref rotation, row_info, out, rows } = args;
     rotation.check("rope", head_size)?;
-    if !x.width.is_multiple_of(head_size) || x.width != out.width {
-        let reason = format!("{} columns of heads of {head_size} to {}", x.width, out.width);
-        return Ok(refuse("rope", reason)?);
+    super::supports("rope", x.width, head_size, rotation.rotated_pairs, rows)?;
+    if x.width != out.width {
+        return Ok(refuse("rope", format!("{} columns to {}", x.width, out.width))?);
     }
     let params = Params {
         rows,

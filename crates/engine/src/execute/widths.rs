@@ -1,0 +1,150 @@
+//! How many rows steps have: few widths, so that every shape is compiled at load and recordings stay few.
+
+use crate::compile::{Schedule, Shape, Target, compile};
+use crate::{Fallback, Unsupported};
+use std::collections::HashMap;
+use std::sync::Arc;
+use zinc_plan::Plan;
+
+/// Rows of steps; a batch of another number is padded, or cut.
+const WIDTHS: [u32; 13] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 128, 256, 512];
+/// Rows with logits, beside none and as many as a width may have.
+const LOGIT_WIDTHS: [u32; 5] = [1, 4, 16, 64, 256];
+/// Bytes of logits that a step computes at most, where a single row has less.
+const LOGIT_BYTES: u64 = 64 << 20;
+/// From this width on padding costs time in proportion: products are bound by arithmetic, not by reading weights.
+const ARITHMETIC: usize = 64;
+
+/// The shapes of steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Widths {
+    /// Ascending.
+    rows: Vec<u32>,
+    logit_rows: u32,
+}
+
+/// The schedule of every shape.
+pub type Schedules = HashMap<Shape, Arc<Schedule>>;
+
+impl Widths {
+    /// Widths up to `chunk` rows, for logits of `vocab` elements.
+    pub fn new(chunk: u32, vocab: u32) -> Widths {
+        let mut rows: Vec<u32> = WIDTHS.into_iter().filter(|&w| w < chunk).collect();
+        rows.push(chunk.max(1));
+        let fits = |w: &&u32| u64::from(**w) * u64::from(vocab) * 4 <= LOGIT_BYTES;
+        let logit_rows = rows.iter().rev().find(fits).copied().unwrap_or(1);
+        Widths { rows, logit_rows }
+    }
+
+    /// The widths, ascending.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Rows of a step at most.
+    pub fn widest(&self) -> u32 {
+        self.rows[self.rows.len() - 1]
+    }
+
+    /// Rows with logits of a step at most.
+    pub fn logit_rows(&self) -> u32 {
+        self.logit_rows
+    }
+
+    /// The shapes of steps of `rows` rows, by rows with logits.
+    fn shapes_of(&self, rows: u32) -> impl Iterator<Item = Shape> {
+        let most = rows.min(self.logit_rows);
+        let fewer = LOGIT_WIDTHS.into_iter().filter(move |&w| w < most);
+        let all = [most, 0].into_iter().chain(fewer);
+        all.map(move |logit_rows| Shape { rows, logit_rows })
+    }
+
+    /// Every shape that can occur.
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> {
+        self.rows.iter().flat_map(|&rows| self.shapes_of(rows))
+    }
+
+    /// The narrowest shape that holds so many rows, of which so many want logits.
+    pub fn shape(&self, rows: u32, logit_rows: u32) -> Shape {
+        let rows = self.rows.iter().copied().find(|&w| w >= rows).unwrap_or(rows);
+        let holds = |s: &Shape| s.logit_rows >= logit_rows;
+        let narrowest = self.shapes_of(rows).filter(holds).min_by_key(|s| s.logit_rows);
+        narrowest.unwrap_or(Shape { rows, logit_rows })
+    }
+
+    /// How many of `waiting` rows the next step takes: all of them or as many as it has room for, and fewer where a narrower step
+    /// would waste less.
+    pub fn take(&self, waiting: usize) -> usize {
+        let Some(at) = self.rows.iter().position(|&w| w as usize >= waiting) else {
+            return self.widest() as usize;
+        };
+        let (width, below) = (self.rows[at] as usize, self.rows[at.saturating_sub(1)] as usize);
+        if below >= ARITHMETIC && 4 * waiting < 3 * width { below.min(waiting) } else { waiting }
+    }
+}
+
+/// Compiles every shape up to `chunk` rows. Where a width does not compile, the widths below it are taken, and why is said.
+///
+/// # Errors
+/// [`Unsupported`] where not even one row compiles.
+pub fn compile_all(
+    plan: &Plan,
+    target: &Target<'_>,
+    chunk: u32,
+) -> Result<(Widths, Schedules, Vec<Fallback>), Unsupported> {
+    let widths = Widths::new(chunk, plan.vocab());
+    let mut schedules = Schedules::new();
+    let mut works = 0;
+    for &rows in &widths.rows {
+        let compiled = widths.shapes_of(rows).map(|s| Ok((s, Arc::new(compile(plan, target, s)?))));
+        match compiled.collect::<Result<Vec<_>, Unsupported>>() {
+            Ok(of_width) => schedules.extend(of_width),
+            Err(no) if works == 0 => return Err(no),
+            Err(no) => {
+                let Unsupported { op, layer, label, format, reason, .. } = no;
+                let fallback = Fallback { rows, op, layer, label, format, reason };
+                return Ok((Widths::new(works, plan.vocab()), schedules, vec![fallback]));
+            }
+        }
+        works = rows;
+    }
+    Ok((widths, schedules, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_batch_has_a_shape_that_is_compiled() {
+        for (chunk, vocab) in
+            [(1, 500), (7, 500), (32, 150_000), (64, 262_144), (512, 262_144), (100, 1 << 25)]
+        {
+            let widths = Widths::new(chunk, vocab);
+            let shapes: Vec<Shape> = widths.shapes().collect();
+            assert_eq!(widths.widest(), chunk);
+            for rows in 1..=chunk {
+                for logit_rows in 0..=rows.min(widths.logit_rows()) {
+                    let s = widths.shape(rows, logit_rows);
+                    assert!(s.rows >= rows && s.logit_rows >= logit_rows && s.logit_rows <= s.rows);
+                    assert!(shapes.contains(&s), "{chunk}: {rows} rows, {logit_rows} with logits");
+                    assert_eq!(s.logit_rows == 0, logit_rows == 0, "no head where no logits are wanted");
+                }
+            }
+        }
+        assert_eq!(Widths::new(512, 262_144).logit_rows(), 64);
+        assert_eq!(Widths::new(512, 1 << 25).logit_rows(), 1);
+        assert!(Widths::new(512, 150_000).shapes().count() < 80);
+    }
+
+    #[test]
+    fn a_step_takes_what_it_has_room_for_without_much_waste() {
+        let widths = Widths::new(256, 500);
+        for (waiting, taken) in
+            [(1, 1), (5, 5), (63, 63), (65, 64), (95, 64), (96, 96), (128, 128), (256, 256), (300, 256)]
+        {
+            assert_eq!(widths.take(waiting), taken, "{waiting}");
+        }
+        assert_eq!(Widths::new(1, 500).take(9), 1);
+    }
+}

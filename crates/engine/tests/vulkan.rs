@@ -222,8 +222,7 @@ fn a_budget_narrows_steps_then_refuses_and_advises() {
     assert_eq!(refused.largest_context, None);
     let Err(Error::DoesNotFit(refused)) = load(512, refused.needed - 1) else { panic!("not refused") };
     let largest = refused.largest_context.unwrap();
-    let least = load(largest, refused.available).unwrap();
-    assert_eq!(least.prefill_path().path, "per-token", "{largest} tokens");
+    assert!(load(largest, refused.available).is_ok(), "{largest} tokens");
 }
 
 /// The profile names every dispatch of a step.

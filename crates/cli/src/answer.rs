@@ -2,6 +2,7 @@
 
 use crate::error::{Failure, Outcome};
 use crate::interrupt;
+use crate::load::prefill_lines;
 use crate::output::plural;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
@@ -57,19 +58,14 @@ pub fn generate(
 pub fn figures(stats: &Stats) -> Vec<String> {
     let s = stats;
     let computed = s.prompt_tokens - s.reused_tokens;
-    let path = match s.prefill.chunk {
-        1 => "one token a step".to_string(),
-        n => format!("{n} tokens a step"),
-    };
     let mut lines = vec![
         format!(
-            "prompt   {} ({} computed, {} reused) in {:.2} s, {:.1} tok/s, {}: {path}",
+            "prompt   {} ({} computed, {} reused) in {:.2} s, {:.1} tok/s",
             plural(s.prompt_tokens, "token"),
             computed,
             s.reused_tokens,
             s.prefill_seconds,
-            s.prefill_rate(),
-            s.prefill.path
+            s.prefill_rate()
         ),
         format!(
             "answer   {} in {:.2} s, {:.1} tok/s, {}",
@@ -79,6 +75,7 @@ pub fn figures(stats: &Stats) -> Vec<String> {
             ending(&s.stop)
         ),
     ];
+    lines.splice(1..1, prefill_lines(&s.prefill));
     if s.submissions > 0 {
         let chosen = &s.choices;
         lines.push(format!(

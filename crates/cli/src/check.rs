@@ -2,7 +2,7 @@
 
 use crate::device;
 use crate::error::{Outcome, error};
-use crate::load::{EngineArgs, PathArg};
+use crate::load::{EngineArgs, PathArg, prefill_lines};
 use crate::output::{self, Align, Table, plural};
 use clap::ValueEnum;
 use std::io::Write;
@@ -193,13 +193,8 @@ fn loaded(
 }
 
 fn planned(p: &LoadPlan, place: &str, out: &mut dyn Write) -> Outcome {
-    let chunk = plural(p.path.chunk as usize, "token");
-    writeln!(out, "runs on {place}, prompts {}: {chunk} a step, context {}", p.path.path, p.context)?;
-    for f in &p.path.fallbacks {
-        let layer = f.layer.map_or(String::new(), |l| format!(", layer {l}"));
-        let rows = plural(f.rows as usize, "token");
-        writeln!(out, "  not {rows}: `{}` ({}{layer}, {}): {}", f.label, f.op, f.format, f.reason)?;
-    }
+    writeln!(out, "runs on  {place}, context {}", p.context)?;
+    prefill_lines(&p.path).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     if p.memory.items.is_empty() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use crate::error::{Failure, Outcome, error, usage};
 use crate::output::{dim, plural};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::Path;
-use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, LoadProgress};
+use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, LoadProgress, PrefillMode, PrefillPath};
 
 /// Where and how a model runs.
 #[derive(clap::Args)]
@@ -25,6 +25,12 @@ pub struct EngineArgs {
     /// Device memory to use at most, such as `6GiB` [default: what is free].
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]
     pub budget: Option<u64>,
+    /// How prompts are read [default: batched, or what `ZINC_BATCHED_PREFILL` says].
+    #[arg(long, value_enum)]
+    pub prefill: Option<PrefillArg>,
+    /// Tokens that a step of a batched prompt reads at most, on Vulkan.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub chunk: Option<u32>,
     /// Switch off an accelerated path, to find out whether it is at fault; may be repeated.
     #[arg(long, value_enum, value_name = "PATH")]
     pub disable: Vec<PathArg>,
@@ -58,8 +64,15 @@ pub enum KvArg {
 pub enum PathArg {
     /// Several operations in one kernel, on Vulkan
     Fusion,
-    /// Several prompt tokens in one step
-    MultiRow,
+}
+
+/// The values of `--prefill`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum PrefillArg {
+    /// Many tokens a step
+    Batched,
+    /// One token a step
+    PerToken,
 }
 
 impl EngineArgs {
@@ -69,6 +82,7 @@ impl EngineArgs {
             ("--device", self.device.device.is_some()),
             ("--kv", self.kv.is_some()),
             ("--budget", self.budget.is_some()),
+            ("--chunk", self.chunk.is_some()),
             ("--disable fusion", self.disable.contains(&PathArg::Fusion)),
         ];
         if self.backend == BackendArg::Cpu
@@ -80,6 +94,13 @@ impl EngineArgs {
             ));
         }
         let defaults = LoadOptions::new(model);
+        let prefill = self.prefill_mode()?;
+        if prefill == PrefillMode::PerToken && self.chunk.is_some() {
+            return Err(usage(
+                "`--chunk` has no effect where prompts are read one token a step",
+                "leave it out, or ask for `--prefill batched`",
+            ));
+        }
         Ok(LoadOptions {
             backend: match self.backend {
                 BackendArg::Auto => BackendWish::Auto,
@@ -93,19 +114,33 @@ impl EngineArgs {
                 Some(KvArg::F16) | None => KvType::F16,
             },
             budget: self.budget,
-            chunk: if self.disable.contains(&PathArg::MultiRow) { 1 } else { defaults.chunk },
+            prefill,
+            chunk: self.chunk.unwrap_or(defaults.chunk),
             fuse: !self.disable.contains(&PathArg::Fusion),
             pretokenizer: self.pretokenizer.clone(),
             ..defaults
         })
     }
 
+    /// What the option asks for, else the environment.
+    fn prefill_mode(&self) -> Outcome<PrefillMode> {
+        Ok(match self.prefill {
+            Some(PrefillArg::Batched) => PrefillMode::Batched,
+            Some(PrefillArg::PerToken) => PrefillMode::PerToken,
+            None => PrefillMode::of_environment()?.unwrap_or_default(),
+        })
+    }
+
     /// Loads the model; a bar shows the progress on a terminal unless `quiet`.
     pub fn load(&self, model: &Path, quiet: bool) -> Outcome<Engine> {
         let engine = load(&self.options(model)?, quiet)?;
-        let dropped = self.kv.is_some() || self.budget.is_some() || self.disable.contains(&PathArg::Fusion);
+        let dropped = self.kv.is_some()
+            || self.budget.is_some()
+            || self.chunk.is_some()
+            || self.disable.contains(&PathArg::Fusion);
         if engine.summary().backend == "cpu" && dropped && !quiet {
-            let what = "`--kv`, `--budget` and `--disable fusion` have no effect on the CPU executor";
+            let what =
+                "`--kv`, `--budget`, `--chunk` and `--disable fusion` have no effect on the CPU executor";
             tell(&[format!("note: {what}, which runs the model")]);
         }
         Ok(engine)
@@ -133,7 +168,6 @@ pub fn load(options: &LoadOptions, quiet: bool) -> Outcome<Engine> {
 /// Lines that say where a model runs and why, for standard error.
 pub fn describe(engine: &Engine) -> Vec<String> {
     let s = engine.summary();
-    let path = engine.prefill_path();
     let driver = if s.driver.is_empty() { String::new() } else { format!(" ({})", s.driver) };
     let mut lines = vec![
         format!("on       {}, {}{driver}", s.backend, s.device),
@@ -145,10 +179,16 @@ pub fn describe(engine: &Engine) -> Vec<String> {
             .extend(reason.enumerate().map(|(i, l)| format!("{:9}{l}", if i == 0 { "because" } else { "" })));
     }
     lines.extend(s.notes.iter().map(|n| format!("note     {n}")));
+    lines
+}
+
+/// How prompts are read, and a line for each reason why not in wider steps: operation, layer, format, what is missing.
+pub fn prefill_lines(path: &PrefillPath) -> Vec<String> {
+    let mut lines = vec![format!("prompts  {}, {} a step", path.path, plural(path.chunk as usize, "token"))];
     for f in &path.fallbacks {
         let layer = f.layer.map_or(String::new(), |l| format!(" of layer {l}"));
         let what = format!("`{}`{layer} ({}, {})", f.label, f.op, f.format);
-        lines.push(format!("fallback not {}: {what}: {}", plural(f.rows as usize, "row"), f.reason));
+        lines.push(format!("fallback not {} a step: {what}: {}", plural(f.rows as usize, "token"), f.reason));
     }
     lines
 }

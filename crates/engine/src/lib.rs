@@ -38,7 +38,7 @@ pub use error::{Error, Unsupported};
 pub use execute::{LoadPlan, plan_without_device};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
-pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Want};
+pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::Sequence;

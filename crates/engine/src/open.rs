@@ -73,7 +73,7 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
 fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Result<Engine, Error> {
     let Opened { started, model, tokenizer, mut summary } = read(&gguf, options, reasons)?;
     let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
-    let chunk = if options.chunk == 1 { 1 } else { CPU_CHUNK };
+    let chunk = if options.rows() == 1 { 1 } else { CPU_CHUNK };
     let backend = CpuBackend::new(cpu, options.sequences, summary.context, chunk);
     let backend = Backend::Cpu(Box::new(backend));
     summary.load_seconds = started.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 //! What a user can ask of the engine.
 
-use crate::SamplingOptions;
+use crate::{Error, SamplingOptions};
 use std::path::PathBuf;
 use zinc_kernels::kv::KvType;
 use zinc_vulkan::{CacheLocation, DeviceWish};
@@ -15,6 +15,40 @@ pub enum BackendWish {
     Vulkan,
     /// The CPU executor.
     Cpu,
+}
+
+/// How prompts are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PrefillMode {
+    /// Many tokens a step, every weight read once a step.
+    #[default]
+    Batched,
+    /// One token a step.
+    PerToken,
+}
+
+impl PrefillMode {
+    /// The environment variable that sets the mode where nothing else does.
+    pub const VARIABLE: &str = "ZINC_BATCHED_PREFILL";
+
+    /// What the environment asks for; `None` where it asks for nothing.
+    ///
+    /// # Errors
+    /// A value of [`PrefillMode::VARIABLE`] that means nothing.
+    pub fn of_environment() -> Result<Option<PrefillMode>, Error> {
+        std::env::var_os(Self::VARIABLE).map(|value| Self::of_value(&value.to_string_lossy())).transpose()
+    }
+
+    fn of_value(value: &str) -> Result<PrefillMode, Error> {
+        match value {
+            "1" => Ok(PrefillMode::Batched),
+            "0" => Ok(PrefillMode::PerToken),
+            _ => Err(Error::Option(format!(
+                "`{}={value}` means nothing\nhint: 1 is batched, 0 is per-token; or unset it",
+                Self::VARIABLE
+            ))),
+        }
+    }
 }
 
 /// How to load a model.
@@ -34,8 +68,10 @@ pub struct LoadOptions {
     pub kv_type: KvType,
     /// Bytes of device memory to use at most; `None`: what the driver says is free.
     pub budget: Option<u64>,
-    /// Rows of a prefill step at most. 1 is the per-token path. Steps are narrower where a kernel takes fewer rows, and the
-    /// statistics then say why.
+    /// How prompts are read.
+    pub prefill: PrefillMode,
+    /// Rows of a step at most, where prompts are batched. Steps are narrower where a kernel takes fewer rows or memory is short,
+    /// and the statistics then say why.
     pub chunk: u32,
     /// Fuse operations. Off, each is a dispatch of its own.
     pub fuse: bool,
@@ -51,6 +87,14 @@ impl LoadOptions {
     /// Context where none is asked for and the model allows more.
     pub const DEFAULT_CONTEXT: u32 = 4096;
 
+    /// Rows of a step at most, by mode and chunk.
+    pub(crate) fn rows(&self) -> u32 {
+        match self.prefill {
+            PrefillMode::Batched => self.chunk,
+            PrefillMode::PerToken => 1,
+        }
+    }
+
     /// The defaults for a file.
     pub fn new(model: impl Into<PathBuf>) -> LoadOptions {
         LoadOptions {
@@ -61,6 +105,7 @@ impl LoadOptions {
             sequences: 1,
             kv_type: KvType::F16,
             budget: None,
+            prefill: PrefillMode::Batched,
             chunk: 32,
             fuse: true,
             pretokenizer: None,
@@ -119,6 +164,21 @@ impl Default for GenerateOptions {
             stop: Vec::new(),
             ignore_end: false,
             show_control: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_a_mode_or_is_refused() {
+        assert_eq!(PrefillMode::of_value("1").unwrap(), PrefillMode::Batched);
+        assert_eq!(PrefillMode::of_value("0").unwrap(), PrefillMode::PerToken);
+        for bad in ["", "yes", "2", "batched "] {
+            let error = PrefillMode::of_value(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("`ZINC_BATCHED_PREFILL={bad}`")), "{error}");
         }
     }
 }

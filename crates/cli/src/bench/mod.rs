@@ -24,7 +24,7 @@ pub struct Args {
     model: Option<PathBuf>,
     /// Prompt lengths to measure; 0: none.
     #[arg(short = 'p', long, value_name = "TOKENS", value_delimiter = ',', default_value = "17,105,512")]
-    prefill: Vec<u32>,
+    prompt: Vec<u32>,
     /// Numbers of tokens to generate; 0: none.
     #[arg(short = 'n', long, value_name = "TOKENS", value_delimiter = ',', default_value = "128")]
     decode: Vec<u32>,
@@ -75,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let engine = load(&options, false)?;
     let mut bench = Bench::new(engine, args.warm_up, args.repeats)?;
     let mut results = Vec::new();
-    for &tokens in args.prefill.iter().filter(|&&t| t > 0) {
+    for &tokens in args.prompt.iter().filter(|&&t| t > 0) {
         results.push(bench.prefill(tokens as usize, args.depth as usize)?);
     }
     for &tokens in args.decode.iter().filter(|&&t| t > 0) {
@@ -97,7 +97,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 impl Args {
     /// Tokens of the longest measurement: what is in the cache, what is read or generated, and the token to begin with.
     fn longest(&self) -> u32 {
-        let longest = self.prefill.iter().chain(&self.decode).max().copied().unwrap_or(0);
+        let longest = self.prompt.iter().chain(&self.decode).max().copied().unwrap_or(0);
         self.depth.saturating_add(longest).saturating_add(2)
     }
 }

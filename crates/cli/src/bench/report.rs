@@ -3,7 +3,7 @@
 use super::FormatArgs;
 use super::measure::{Kind, Measured};
 use crate::error::Outcome;
-use crate::load::describe;
+use crate::load::{describe, prefill_lines};
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -89,7 +89,7 @@ fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Writ
     let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
     writeln!(out, "zinc {}", env!("ZINC_VERSION"))?;
     writeln!(out, "model    {name}, {}, {}", engine.summary().architecture, output::bytes(bytes))?;
-    for line in describe(engine) {
+    for line in describe(engine).into_iter().chain(prefill_lines(&engine.prefill_path())) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;

@@ -41,11 +41,13 @@ fn check_tells_how_a_model_runs() {
     let model = tiny("qwen3").model;
     let cpu = zinc(&["check", "-m", text(&model), "--backend", "cpu"]).ok();
     assert!(cpu.contains("CPU executor") && cpu.contains("no fault found"), "{cpu}");
-    assert!(cpu.contains("fusion, multi-row"), "{cpu}");
+    assert!(cpu.contains("accelerated paths: fusion"), "{cpu}");
+    assert!(cpu.contains("prompts  batched, 64 tokens a step"), "{cpu}");
     let Some(device) = lavapipe() else { return };
     let place = ["--backend", "vulkan", "--device", device];
     let vulkan = zinc(&[&["check", "-m", text(&model)], &place[..]].concat()).ok();
     assert!(vulkan.contains("weights") && vulkan.contains("KV cache"), "{vulkan}");
+    assert!(vulkan.contains("prompts  batched, 32 tokens a step"), "{vulkan}");
     let short = zinc(&[&["check", "-m", text(&model), "--budget", "64KiB"], &place[..]].concat());
     assert!(short.out.contains("FAULT") && short.out.contains("short"), "{}", short.out);
     short.fails(1);

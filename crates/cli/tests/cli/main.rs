@@ -30,8 +30,19 @@ static HOME: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().
 
 /// Runs `zinc` with these arguments and this standard input.
 pub fn zinc_with(args: &[&str], stdin: &[u8]) -> Run {
+    run_in(&[], args, stdin)
+}
+
+/// As [`zinc`], with these variables in the environment.
+pub fn zinc_in(environment: &[(&str, &str)], args: &[&str]) -> Run {
+    run_in(environment, args, b"")
+}
+
+fn run_in(environment: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_zinc"))
         .args(args)
+        .env_remove("ZINC_BATCHED_PREFILL")
+        .envs(environment.iter().copied())
         .env("ZINC_CACHE_DIR", HOME.path())
         .env("XDG_STATE_HOME", HOME.path())
         .env_remove("NO_COLOR")

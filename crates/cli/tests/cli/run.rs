@@ -1,6 +1,6 @@
 //! `zinc run`.
 
-use crate::{lavapipe, text, tiny, zinc, zinc_with};
+use crate::{lavapipe, text, tiny, zinc, zinc_in, zinc_with};
 use serde_json::Value;
 use zinc_testkit::model_file;
 
@@ -150,12 +150,39 @@ fn a_software_driver_answers_as_the_cpu_does() {
     let vulkan = |extra: &[&str]| {
         zinc(&[&base[..], &["--backend", "vulkan", "--device", device, "--kv", "f32"], extra].concat()).json()
     };
-    let (fused, plain) = (vulkan(&[]), vulkan(&["--disable", "fusion", "--disable", "multi-row"]));
+    let (fused, plain) = (vulkan(&[]), vulkan(&["--disable", "fusion", "--prefill", "per-token"]));
     assert_eq!(fused["engine"]["backend"], "vulkan");
     assert_eq!(plain["stats"]["prefill"]["path"], "per-token");
     assert!(fused["stats"]["submissions"].as_u64().unwrap() > 0);
     assert_eq!(fused["tokens"], plain["tokens"]);
     assert_eq!(fused["tokens"], cpu["tokens"]);
+}
+
+/// The option wins over the environment; what neither knows is refused; figures and JSON say the path and the width.
+#[test]
+fn the_prefill_mode_is_an_option_or_in_the_environment() {
+    let model = tiny("qwen3").model;
+    let base = ["run", "-m", text(&model), "--backend", "cpu", "--json", "-n", "1", "Hello, world!"];
+    for (variable, option, path, chunk) in [
+        (None, None, "batched", 64),
+        (None, Some("per-token"), "per-token", 1),
+        (Some("0"), None, "per-token", 1),
+        (Some("1"), None, "batched", 64),
+        (Some("0"), Some("batched"), "batched", 64),
+    ] {
+        let environment: Vec<_> = variable.iter().map(|v| ("ZINC_BATCHED_PREFILL", *v)).collect();
+        let option: Vec<&str> = option.iter().flat_map(|o| ["--prefill", *o]).collect();
+        let run = zinc_in(&environment, &[&base[..], &option].concat());
+        let line = format!("prompts  {path}, {chunk} token");
+        assert!(run.err.contains(&line), "{}", run.err);
+        let stats = &run.json()["stats"]["prefill"];
+        assert!(stats["path"] == path && stats["chunk"] == chunk, "{stats}");
+    }
+    let error = zinc_in(&[("ZINC_BATCHED_PREFILL", "maybe")], &base).fails(1);
+    assert!(error.contains("`ZINC_BATCHED_PREFILL=maybe`"), "{error}");
+    let both = ["run", "-m", text(&model), "--prefill", "per-token", "--chunk", "8", "a"];
+    assert!(zinc(&both).fails(2).contains("--chunk"));
+    zinc(&["run", "-m", text(&model), "--prefill", "sometimes", "a"]).fails(2);
 }
 
 #[test]

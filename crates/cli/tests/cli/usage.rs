@@ -25,8 +25,13 @@ fn what_is_not_known_is_refused_with_exit_code_2() {
 #[test]
 fn an_option_without_effect_is_refused() {
     let model = tiny("llama").model;
-    for option in [&["--kv", "f16"][..], &["--budget", "1GiB"], &["--device", "0"], &["--disable", "fusion"]]
-    {
+    for option in [
+        &["--kv", "f16"][..],
+        &["--budget", "1GiB"],
+        &["--device", "0"],
+        &["--chunk", "8"],
+        &["--disable", "fusion"],
+    ] {
         let base = ["run", "-m", text(&model), "--backend", "cpu", "-n", "1", "a"];
         let error = zinc(&[&base[..], option].concat()).fails(2);
         assert!(error.contains(option[0]), "{error}");

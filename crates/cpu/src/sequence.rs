@@ -1,6 +1,6 @@
 //! What a sequence of tokens leaves behind: KV caches and recurrent states.
 
-use zinc_plan::Plan;
+use zinc_plan::{KvId, Plan};
 
 /// The state of one sequence, made by [`crate::Cpu::new_sequence`]. A clone is a snapshot to return to.
 #[derive(Debug, Clone)]
@@ -64,6 +64,18 @@ impl Sequence {
     /// Tokens it can hold.
     pub fn max_context(&self) -> u32 {
         self.max_context
+    }
+
+    /// The keys that a layer's cache holds at a position below [`Sequence::len`], head after head.
+    pub fn keys(&self, kv: KvId, position: usize) -> &[f32] {
+        let kv = &self.kv[kv.index()];
+        &kv.keys[position * kv.key_width..][..kv.key_width]
+    }
+
+    /// The values, as [`Sequence::keys`].
+    pub fn values(&self, kv: KvId, position: usize) -> &[f32] {
+        let kv = &self.kv[kv.index()];
+        &kv.values[position * kv.value_width..][..kv.value_width]
     }
 
     /// Forgets tokens from the end, so that at most `len` are left, and returns how many are left.

@@ -2,6 +2,7 @@
 
 use crate::execute::Executor;
 use crate::sequence::Pool;
+use crate::validate::Reference;
 use crate::{
     Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, Part, PartOutput, PrefillPath,
     Sequence, Summary, Want,
@@ -21,6 +22,8 @@ pub struct Engine {
     pub(crate) backend: Backend,
     pub(crate) pool: Pool,
     pub(crate) summary: Summary,
+    /// The CPU executor beside a device, once validate mode has asked for it.
+    pub(crate) reference: Option<Box<Reference>>,
 }
 
 /// The executor. Both run the same plan; there are two, and no trait over them.
@@ -127,6 +130,14 @@ impl Engine {
         match self.forward_batch(&mut [Part { sequence, tokens, want }])?.pop() {
             Some(PartOutput::Logits(logits)) => Ok(logits),
             _ => Ok(Logits { vocab: self.summary.vocab as usize, values: Vec::new() }),
+        }
+    }
+
+    /// How many of `left` tokens of a prompt the next step reads.
+    pub(crate) fn step_rows(&self, left: usize) -> usize {
+        match &self.backend {
+            Backend::Cpu(cpu) => left.min(cpu.chunk),
+            Backend::Vulkan(executor) => executor.take(left),
         }
     }
 

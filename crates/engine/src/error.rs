@@ -2,6 +2,7 @@
 
 use crate::memory::DoesNotFit;
 use crate::sampler::NotFinite;
+use crate::validate::ValidationReport;
 
 /// Errors of the engine. Each says what to do next where something can be done.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +78,10 @@ pub enum Error {
     },
     /// The validation layer found fault with a load or a run.
     #[error("the validation layer says:\n{0}")]
-    Validation(String),
+    ValidationLayer(String),
+    /// Batched prefill computes something else than other paths.
+    #[error("validation failed: {}", ValidationReport::headline(.0))]
+    Validation(Box<ValidationReport>),
 }
 
 /// Why a plan cannot be compiled for a number of rows: the answer of the kernels' own selection.

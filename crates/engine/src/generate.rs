@@ -95,13 +95,14 @@ impl Engine {
         on_event: &mut OnEvent<'_>,
     ) -> Result<StopReason, Error> {
         let (start, total) = (sequence.len(), prompt.len() - sequence.len());
-        let chunk = self.prefill_path().chunk as usize;
-        // All but the last chunk; that one also gives the first token.
-        while prompt.len() - sequence.len() > chunk
-            || options.max_tokens == 0 && sequence.len() < prompt.len()
-        {
-            let end = prompt.len().min(sequence.len() + chunk);
-            self.forward(sequence, &prompt[sequence.len()..end], Want::None)?;
+        // All but the last step; that one also gives the first token.
+        loop {
+            let left = prompt.len() - sequence.len();
+            let rows = self.step_rows(left);
+            if rows == left && options.max_tokens > 0 || left == 0 {
+                break;
+            }
+            self.forward(sequence, &prompt[sequence.len()..][..rows], Want::None)?;
             let event = Event::Prefill { done: sequence.len() - start, total };
             if on_event(event).is_break() {
                 return Ok(StopReason::Cancelled);

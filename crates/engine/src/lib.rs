@@ -30,6 +30,7 @@ mod options;
 mod report;
 mod sampler;
 mod sequence;
+mod validate;
 
 pub use batch::{LogitRow, Part, PartOutput};
 pub use compile::{Call, Place, Schedule, Scratch, Shape, Step, Target, compile};
@@ -42,4 +43,9 @@ pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Prefi
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::Sequence;
+#[cfg(feature = "fault-injection")]
+pub use validate::Fault;
+pub use validate::{
+    Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions, ValidationReport,
+};
 pub use zinc_kernels::kv::{KvType, PAGE_TOKENS};

@@ -77,7 +77,8 @@ fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Resul
     let backend = CpuBackend::new(cpu, options.sequences, summary.context, chunk);
     let backend = Backend::Cpu(Box::new(backend));
     summary.load_seconds = started.elapsed().as_secs_f64();
-    Ok(Engine { gguf, model, tokenizer, backend, pool: Pool::new(options.sequences, 0..0), summary })
+    let pool = Pool::new(options.sequences, 0..0);
+    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, reference: None })
 }
 
 pub(crate) fn on_device(
@@ -104,7 +105,8 @@ pub(crate) fn on_device(
         ..summary
     };
     let pool = Pool::new(options.sequences, 0..executor.page_count());
-    Ok(Engine { gguf, model, tokenizer, backend: Backend::Vulkan(Box::new(executor)), pool, summary })
+    let backend = Backend::Vulkan(Box::new(executor));
+    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, reference: None })
 }
 
 /// The context to plan for.
@@ -154,5 +156,5 @@ fn open_device(
 /// Fails with what the validation layer said so far.
 fn check_validation(device: &Device) -> Result<(), Error> {
     let messages = device.instance().validation_messages();
-    if messages.is_empty() { Ok(()) } else { Err(Error::Validation(messages.join("\n"))) }
+    if messages.is_empty() { Ok(()) } else { Err(Error::ValidationLayer(messages.join("\n"))) }
 }

@@ -6,8 +6,11 @@
 mod batch;
 mod buffers;
 mod cost;
+#[cfg(feature = "fault-injection")]
+mod fault;
 mod greedy;
 mod load_plan;
+mod observe;
 mod record;
 mod step;
 #[cfg(test)]
@@ -21,6 +24,7 @@ use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress};
 use buffers::{Buffers, Extents};
 pub(crate) use greedy::Greedy;
 pub use load_plan::{LoadPlan, plan_without_device};
+pub(crate) use observe::{KvRows, Observed};
 use std::collections::HashMap;
 use std::sync::Arc;
 use step::{Held, Key, Program, Source, Tail};
@@ -61,6 +65,9 @@ pub struct Executor {
     held: Held,
     decode_stats: Stats,
     submissions: u64,
+    /// What is put wrong in steps that are recorded.
+    #[cfg(feature = "fault-injection")]
+    spoil: Option<fault::Spoil>,
 }
 
 impl Executor {
@@ -110,6 +117,8 @@ impl Executor {
             held: Held::default(),
             decode_stats: Stats::default(),
             submissions: 0,
+            #[cfg(feature = "fault-injection")]
+            spoil: None,
         })
     }
 
@@ -136,6 +145,11 @@ impl Executor {
     /// Device memory by use.
     pub fn memory(&self) -> &MemoryPlan {
         &self.memory
+    }
+
+    /// The plan that it runs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The device.

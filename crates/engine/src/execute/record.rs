@@ -39,15 +39,22 @@ pub fn work_bytes(kernels: &Kernels, plan: &Plan, shape: Shape, context: u32) ->
 
 /// A schedule being recorded.
 pub struct Recording<'a> {
-    executor: &'a Executor,
-    schedule: &'a Schedule,
+    pub(super) executor: &'a Executor,
+    pub(super) schedule: &'a Schedule,
     /// Keys that attention looks at, at most.
     keys: u32,
+    /// Where activations lie.
+    pub(super) scratch: &'a Slice,
 }
 
 impl<'a> Recording<'a> {
-    pub fn new(executor: &'a Executor, schedule: &'a Schedule, keys: u32) -> Recording<'a> {
-        Recording { executor, schedule, keys }
+    pub fn new(
+        executor: &'a Executor,
+        schedule: &'a Schedule,
+        keys: u32,
+        scratch: &'a Slice,
+    ) -> Recording<'a> {
+        Recording { executor, schedule, keys, scratch }
     }
 
     /// `RowInfo` of the last `rows` rows: all of them, or those with logits.
@@ -58,7 +65,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Where a buffer lies.
-    fn place(&self, c: Cols) -> Result<Place, Error> {
+    pub(super) fn place(&self, c: Cols) -> Result<Place, Error> {
         // `assign` places every buffer that a step names.
         self.schedule.scratch.places[c.act.index()]
             .ok_or_else(|| Error::Option(format!("buffer {} of the schedule has no place", c.act.0)))
@@ -67,7 +74,7 @@ impl<'a> Recording<'a> {
     fn mat(&self, c: Cols) -> Result<Mat<'a>, Error> {
         let place = self.place(c)?;
         let offset = (place.offset / 4) as u32 + c.first;
-        Ok(Mat { slice: &self.executor.buffers.scratch, offset, stride: place.stride, width: c.width })
+        Ok(Mat { slice: self.scratch, offset, stride: place.stride, width: c.width })
     }
 
     fn vector(&self, w: WeightId) -> &'a Slice {

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::{Executor, RECORDINGS, cost, record};
 use crate::batch::{Part, PartOutput};
-use crate::compile::Shape;
+use crate::compile::{Schedule, Shape};
 use crate::{Error, OpTime, Sampler, Sequence, Want};
 use zinc_kernels::RowInfo;
 use zinc_kernels::sample::argmax::NO_TOKEN;
@@ -112,7 +112,7 @@ impl Executor {
 
     /// Writes rows and page table into the next input slot, once the step that read it last is done. Rows that fill up the shape come
     /// first: token 0 at position 0 of a sequence whose page nobody reads.
-    fn write_inputs(&mut self, batch: &Batch, shape: Shape) -> Result<usize, Error> {
+    pub(super) fn write_inputs(&mut self, batch: &Batch, shape: Shape) -> Result<usize, Error> {
         let slot = self.next_input;
         self.next_input = (slot + 1) % self.buffers.inputs.len();
         if let Some(ticket) = self.input_tickets[slot].take() {
@@ -130,6 +130,17 @@ impl Executor {
 
     pub(super) fn record(&mut self, key: Key, timestamps: bool) -> Result<Program, Error> {
         let schedule = self.schedule(key.shape, false)?;
+        self.record_schedule(&schedule, &self.buffers.scratch, key, timestamps)
+    }
+
+    /// Records a schedule whose activations lie in `scratch`.
+    pub(super) fn record_schedule(
+        &self,
+        schedule: &Schedule,
+        scratch: &Slice,
+        key: Key,
+        timestamps: bool,
+    ) -> Result<Program, Error> {
         let label = format!("step of {} rows", key.shape.rows);
         let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: Some(cost::MOST) };
         let mut recorder = self.device.recorder(&options)?;
@@ -140,10 +151,12 @@ impl Executor {
             recorder.copy(&rows.slice(offset, bytes)?, &self.buffers.rows.slice(offset, bytes)?)?;
             recorder.copy(pages, &self.buffers.pages)?;
         }
-        let recording = record::Recording::new(self, &schedule, key.keys);
+        let recording = record::Recording::new(self, schedule, key.keys, scratch);
         for step in &schedule.steps {
             recorder.cost(cost::of(&self.plan, key.shape, key.keys, &step.call))?;
             recording.step(&mut recorder, step)?;
+            #[cfg(feature = "fault-injection")]
+            recording.spoil(&mut recorder, step)?;
         }
         let logits = recording.logits()?;
         if let Some(logits) = &logits {

@@ -1,0 +1,195 @@
+//! Looking inside: the rows of the caches, and the outputs of every call of a step that keeps them. Validate mode is made of it.
+
+use super::step::{Held, Key, Tail};
+use super::{Executor, Schedule};
+use crate::batch::Part;
+use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
+use std::ops::Range;
+use std::sync::Arc;
+use zinc_plan::{Cols, KvSpec};
+use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions, Slice};
+
+/// What no kernel writes: a NaN as two f16 and as one f32.
+const UNWRITTEN: u32 = 0xffff_ffff;
+
+/// Keys and values of some positions of one cache, position after position, head after head.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KvRows {
+    /// `heads · key_size` elements a position.
+    pub keys: Vec<f32>,
+    /// `heads · value_size` elements a position.
+    pub values: Vec<f32>,
+}
+
+/// A step that was run with all its activations kept.
+pub struct Observed {
+    /// What was run.
+    pub schedule: Arc<Schedule>,
+    /// Its scratch memory after the step.
+    scratch: Vec<f32>,
+    /// Tokens that it read; rows before them fill up the shape.
+    tokens: usize,
+}
+
+impl Observed {
+    /// These columns for a token; `None` where the schedule does not compute them for it.
+    pub fn row(&self, c: Cols, token: usize) -> Option<&[f32]> {
+        let place = self.schedule.scratch.places[c.act.index()]?;
+        // The tokens are the last rows of the batch, and buffers with fewer rows than the batch have its last ones.
+        let row = (place.rows as usize + token).checked_sub(self.tokens)?;
+        let start = place.offset as usize / 4 + row * place.stride as usize + c.first as usize;
+        self.scratch.get(start..start + c.width as usize)
+    }
+}
+
+impl Executor {
+    /// What the caches hold at these positions of a sequence, by `KvId`.
+    pub fn read_kv(&self, sequence: &Sequence, positions: Range<usize>) -> Result<Vec<KvRows>, Error> {
+        let (first, pages) = pages_of(sequence, &positions);
+        let page_bytes: Vec<(u64, u64)> =
+            self.plan.kv.iter().map(|s| crate::memory::page_bytes(s, self.kv_type)).collect();
+        let all: u64 = page_bytes.iter().map(|(k, v)| k + v).sum::<u64>() * pages.len() as u64;
+        let host = self.device.alloc(MemoryKind::Readback, all, "rows of caches")?.all();
+        let mut at = 0;
+        self.run("rows of caches", |recorder| {
+            for ((k, v), &(kb, vb)) in self.buffers.kv.iter().zip(&page_bytes) {
+                for (cache, bytes) in [(k, kb), (v, vb)] {
+                    for &page in pages {
+                        let page = cache.slice(u64::from(page) * bytes, bytes)?;
+                        recorder.copy(&page, &host.slice(at, bytes)?)?;
+                        at += bytes;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let mut bytes = host.read()?;
+        let skip = positions.start - first;
+        let mut take = |spec: &KvSpec, size: u32, page: u64| {
+            let rest = bytes.split_off(page as usize * pages.len());
+            let part = std::mem::replace(&mut bytes, rest);
+            position_rows(&part, self.kv_type, spec.heads as usize, size as usize, skip, positions.len())
+        };
+        let rows = self.plan.kv.iter().zip(&page_bytes);
+        Ok(rows
+            .map(|(s, &(kb, vb))| KvRows { keys: take(s, s.key_size, kb), values: take(s, s.value_size, vb) })
+            .collect())
+    }
+
+    /// Spoils the caches from a position to the end of the sequence's pages, so that a row that a step forgets to write does not
+    /// pass for one that it wrote.
+    pub fn poison_kv(&self, sequence: &Sequence, from: usize) -> Result<(), Error> {
+        let end = sequence.pages().len() * PAGE_TOKENS as usize;
+        let (first, pages) = pages_of(sequence, &(from..end));
+        self.run("spoil caches", |recorder| {
+            for (spec, (k, v)) in self.plan.kv.iter().zip(&self.buffers.kv) {
+                for (cache, size) in [(k, spec.key_size), (v, spec.value_size)] {
+                    let row = u64::from(size * self.kv_type.bytes());
+                    let head = row * u64::from(PAGE_TOKENS);
+                    let page_bytes = head * u64::from(spec.heads);
+                    for (i, &page) in pages.iter().enumerate() {
+                        let skip = if i == 0 { (from - first) as u64 * row } else { 0 };
+                        for h in 0..u64::from(spec.heads) {
+                            let start = u64::from(page) * page_bytes + h * head + skip;
+                            recorder.fill(&cache.slice(start, head - skip)?, UNWRITTEN)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs a step whose every activation keeps its memory, in scratch memory of its own. Room must have been reserved.
+    ///
+    /// # Errors
+    /// What the device says; too little memory for the activations above all.
+    pub fn observe(
+        &mut self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        want: Want,
+    ) -> Result<Observed, Error> {
+        let keys = self.key_bucket((sequence.len() + tokens.len()) as u32);
+        let batch = self.batch(&[Part { sequence, tokens, want }]);
+        let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
+        let slot = self.write_inputs(&batch, shape)?;
+        let schedule = self.schedule(shape, true)?;
+        let scratch =
+            self.device.alloc(MemoryKind::Device, schedule.scratch.bytes, "kept activations")?.all();
+        self.run("spoil activations", |recorder| Ok(recorder.fill(&scratch, UNWRITTEN)?))?;
+        let tail = Tail::Host { rows: false, candidates: false };
+        let key = Key { shape, tail, input: Some(slot), keys };
+        let program = self.record_schedule(&schedule, &scratch, key, false)?;
+        self.submit_and_wait(&program.commands)?;
+        self.steps += 1;
+        self.submissions += u64::from(program.commands.stats().parts);
+        self.held = Held { step: self.steps, ..Held::default() };
+        Ok(Observed { schedule, scratch: self.device.download_as(&scratch)?, tokens: tokens.len() })
+    }
+
+    fn submit_and_wait(&self, commands: &Commands) -> Result<(), Error> {
+        Ok(self.device.submit(&[commands])?.wait()?)
+    }
+
+    /// Records, submits and waits.
+    fn run(&self, label: &str, record: impl FnOnce(&mut Recorder) -> Result<(), Error>) -> Result<(), Error> {
+        let options = RecorderOptions { label: label.into(), ..Default::default() };
+        let mut recorder = self.device.recorder(&options)?;
+        record(&mut recorder)?;
+        self.submit_and_wait(&recorder.finish()?)
+    }
+
+    /// The bytes of an element of a key head in a sequence's cache.
+    #[cfg(feature = "fault-injection")]
+    pub(super) fn key_element(
+        &self,
+        kv: zinc_plan::KvId,
+        sequence: &Sequence,
+        position: usize,
+        element: u32,
+    ) -> Result<Slice, Error> {
+        let (spec, bytes) = (self.plan.kv(kv), u64::from(self.kv_type.bytes()));
+        let page = sequence.pages()[position / PAGE_TOKENS as usize];
+        let (head, in_head) = (element / spec.key_size, element % spec.key_size);
+        let row = (u64::from(page) * u64::from(spec.heads) + u64::from(head)) * u64::from(PAGE_TOKENS)
+            + (position % PAGE_TOKENS as usize) as u64;
+        let at = (row * u64::from(spec.key_size) + u64::from(in_head)) * bytes;
+        Ok(self.buffers.kv[kv.index()].0.slice(at, bytes)?)
+    }
+}
+
+/// The pages that hold these positions, and the position at which the first of them begins.
+fn pages_of<'a>(sequence: &'a Sequence, positions: &Range<usize>) -> (usize, &'a [u32]) {
+    let page = PAGE_TOKENS as usize;
+    let first = positions.start / page;
+    (first * page, &sequence.pages()[first.min(sequence.pages().len())..positions.end.div_ceil(page)])
+}
+
+/// Rows of positions out of pages, in which the positions of a head lie together.
+fn position_rows(
+    pages: &[u8],
+    kind: KvType,
+    heads: usize,
+    size: usize,
+    skip: usize,
+    count: usize,
+) -> Vec<f32> {
+    let page = PAGE_TOKENS as usize;
+    let row = size * kind.bytes() as usize;
+    let mut values = Vec::with_capacity(count * heads * size);
+    for position in skip..skip + count {
+        for head in 0..heads {
+            let at = ((position / page * heads + head) * page + position % page) * row;
+            let bytes = &pages[at..at + row];
+            match kind {
+                KvType::F16 => values
+                    .extend(bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32())),
+                KvType::F32 => {
+                    values.extend(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+                }
+            }
+        }
+    }
+    values
+}

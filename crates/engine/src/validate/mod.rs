@@ -1,0 +1,317 @@
+//! Validate mode: the same tokens from the same state by batched prefill, a token a step, and on the CPU.
+//!
+//! It goes step by step: the rows of a step are read one by one, the caches' rows are spoiled, and the step is run as batched
+//! prefill runs it, in the same pages. So it needs no second sequence, the state is that of batched prefill afterwards, and
+//! a fault is found in the step that has it. Then that step is run again with all activations kept, and compared operation by
+//! operation.
+
+#[cfg(feature = "fault-injection")]
+mod fault;
+mod measure;
+mod reference;
+mod report;
+mod search;
+
+use crate::engine::Backend;
+use crate::execute::{Executor, KvRows};
+use crate::{Engine, Error, KvType, Part, PartOutput, Sequence, Want};
+#[cfg(feature = "fault-injection")]
+pub use fault::Fault;
+use measure::Pair;
+pub use measure::{Choice, Measure, Spot, Tolerance};
+pub(crate) use reference::Reference;
+pub use report::{Against, Comparison, FirstDifference, ValidationReport};
+use search::part_of;
+use std::time::Instant;
+use zinc_plan::Op;
+use zinc_testkit::tolerance;
+
+/// What to compare.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ValidateOptions {
+    /// Compare with the CPU executor too.
+    pub reference: bool,
+    /// Compare the logits after every token, not only after the last. Steps are then as wide as for all logits.
+    pub all_logits: bool,
+    /// A fault to put into batched prefill.
+    #[cfg(feature = "fault-injection")]
+    pub fault: Option<Fault>,
+}
+
+/// What a path gives for the tokens of a step.
+pub(crate) struct Chunk {
+    /// Rows that want logits.
+    logits: Vec<f32>,
+    /// Rows of the caches, by `KvId`.
+    kv: Vec<KvRows>,
+}
+
+/// Whether token `i` of `len` wants logits.
+fn wants(want: Want, i: usize, len: usize) -> bool {
+    match want {
+        Want::None => false,
+        Want::Last | Want::Candidates => i + 1 == len,
+        Want::All => true,
+    }
+}
+
+impl Engine {
+    /// Reads `tokens` after what the sequence holds by batched prefill, a token a step and, if asked for, on the CPU, and compares
+    /// logits, the order of the best tokens, and the caches. Afterwards the sequence holds the tokens, as batched prefill leaves them;
+    /// where the report is not `ok`, it holds what it held before.
+    ///
+    /// # Errors
+    /// [`Error::Option`] where there are no two paths to compare; what the executors say.
+    pub fn validate(
+        &mut self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        options: &ValidateOptions,
+    ) -> Result<ValidationReport, Error> {
+        self.check(sequence, tokens)?;
+        let mut report = self.empty_report(sequence, options)?;
+        if options.reference && self.reference.is_none() {
+            let context = self.summary.context;
+            self.reference = Some(Box::new(Reference::new(self.gguf.clone(), &self.model.plan, context)?));
+        }
+        let want = if options.all_logits { Want::All } else { Want::Last };
+        let Backend::Vulkan(executor) = &mut self.backend else { return Err(nothing_to_compare("")) };
+        let (started, start) = (Instant::now(), sequence.len());
+        let reference = self.reference.as_deref_mut().filter(|_| options.reference);
+        let mut run = Run {
+            executor,
+            reference,
+            sequence,
+            start,
+            #[cfg(feature = "fault-injection")]
+            fault: fault::place(options.fault.as_ref(), tokens.len())?,
+        };
+        let result = run.all(tokens, want, &mut report);
+        if result.is_err() || !report.ok {
+            sequence.truncate(start);
+        }
+        result?;
+        report.seconds = started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    fn empty_report(
+        &self,
+        sequence: &Sequence,
+        options: &ValidateOptions,
+    ) -> Result<ValidationReport, Error> {
+        let path = self.prefill_path();
+        if self.summary.backend == "cpu" {
+            return Err(nothing_to_compare("the CPU executor runs the model, and it is the reference"));
+        }
+        if path.chunk == 1 && !options.reference {
+            return Err(nothing_to_compare("prompts go one token a step here"));
+        }
+        if !self.model.plan.states.is_empty() {
+            return Err(nothing_to_compare("recurrent states cannot be taken back"));
+        }
+        let reference = match self.summary.kv_type == KvType::F32.name() {
+            true => tolerance::LOGITS_F32,
+            false => tolerance::LOGITS_F16_MAX,
+        };
+        let mut comparisons = vec![Comparison::new(Against::PerToken, Tolerance::Bits)];
+        if options.reference {
+            comparisons.push(Comparison::new(Against::CpuReference, Tolerance::RelativeRms(reference)));
+        }
+        Ok(ValidationReport {
+            ok: true,
+            n_tokens: 0,
+            history: sequence.len(),
+            path,
+            steps: Vec::new(),
+            policy: self.summary.policy,
+            kv_type: self.summary.kv_type,
+            comparisons,
+            first: None,
+            not_found: None,
+            seconds: 0.0,
+        })
+    }
+}
+
+fn nothing_to_compare(why: &str) -> Error {
+    Error::Option(format!(
+        "validate compares batched prefill with other paths, and there is nothing to compare: {why}\nhint: leave out `--prefill validate`"
+    ))
+}
+
+/// A validation under way.
+struct Run<'a> {
+    executor: &'a mut Executor,
+    reference: Option<&'a mut Reference>,
+    sequence: &'a mut Sequence,
+    /// Where it began.
+    start: usize,
+    /// What batched prefill gets wrong, and in which row.
+    #[cfg(feature = "fault-injection")]
+    fault: Option<(&'a Fault, usize)>,
+}
+
+impl Run<'_> {
+    /// Step by step until one fails.
+    fn all(&mut self, tokens: &[u32], want: Want, report: &mut ValidationReport) -> Result<(), Error> {
+        if let Some(reference) = self.reference.as_deref_mut() {
+            reference.catch_up(self.sequence.tokens())?;
+        }
+        let mut left = tokens;
+        while !left.is_empty() && report.ok {
+            let mut rows = self.executor.take(left.len());
+            if want == Want::All {
+                rows = rows.min(self.executor.logit_rows() as usize);
+            }
+            let (part, rest) = left.split_at(rows);
+            let want = if want == Want::Last && !rest.is_empty() { Want::None } else { want };
+            self.step(part, want, report)?;
+            report.n_tokens += part.len();
+            report.steps.push(part.len());
+            left = rest;
+        }
+        Ok(())
+    }
+
+    /// A step by all paths.
+    fn step(&mut self, tokens: &[u32], want: Want, report: &mut ValidationReport) -> Result<(), Error> {
+        let begin = self.sequence.len();
+        let single = self.per_token(tokens, want)?;
+        self.sequence.truncate(begin);
+        let batched = self.spoiled(tokens.len(), want, |run| run.batched(tokens, want))?;
+        let wanted = (0..tokens.len()).filter(|&i| wants(want, i, tokens.len())).count();
+        let rows = StepRows { begin, count: tokens.len(), wanted, layers: self.layers() };
+        for c in &mut report.comparisons {
+            match (c.against, self.reference.as_deref_mut()) {
+                (Against::PerToken, _) => c.add(&batched, &single, &rows),
+                (Against::CpuReference, Some(reference)) => {
+                    c.add(&batched, &reference.forward(tokens, want)?, &rows)
+                }
+                (Against::CpuReference, None) => {}
+            }
+        }
+        let Some(bad) = report.comparisons.iter().find(|c| !c.ok) else { return Ok(()) };
+        report.ok = false;
+        let (against, tolerance) = (bad.against, bad.tolerance);
+        self.sequence.truncate(begin);
+        match self.search(against, tolerance, tokens, want) {
+            Ok(Some(first)) => report.first = Some(first),
+            Ok(None) => {
+                let why = "no operation differs while every activation has memory of its own";
+                report.not_found = Some(why.into());
+            }
+            Err(e) => report.not_found = Some(e.to_string()),
+        }
+        Ok(())
+    }
+
+    fn per_token(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
+        let begin = self.sequence.len();
+        self.make_room(tokens.len())?;
+        let mut logits = Vec::new();
+        for (i, token) in tokens.iter().enumerate() {
+            let want = if wants(want, i, tokens.len()) { Want::Last } else { Want::None };
+            logits.extend(self.forward(&[*token], want)?);
+        }
+        Ok(Chunk { logits, kv: self.executor.read_kv(self.sequence, begin..self.sequence.len())? })
+    }
+
+    fn batched(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
+        let begin = self.sequence.len();
+        self.make_room(tokens.len())?;
+        let logits = self.forward(tokens, want)?;
+        Ok(Chunk { logits, kv: self.executor.read_kv(self.sequence, begin..self.sequence.len())? })
+    }
+
+    /// One step: its rows of logits.
+    fn forward(&mut self, tokens: &[u32], want: Want) -> Result<Vec<f32>, Error> {
+        let output = self.executor.forward(&mut [Part { sequence: self.sequence, tokens, want }])?.pop();
+        self.sequence.push(tokens);
+        match output {
+            Some(PartOutput::Logits(logits)) => Ok(logits.values),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Pages for the next tokens, spoiled.
+    fn make_room(&mut self, tokens: usize) -> Result<(), Error> {
+        let begin = self.sequence.len();
+        self.sequence.reserve(begin + tokens)?;
+        self.executor.poison_kv(self.sequence, begin)
+    }
+
+    /// Runs a batched step of so many rows, with the fault that was asked for if its row is among them.
+    #[cfg(feature = "fault-injection")]
+    fn spoiled<T>(
+        &mut self,
+        rows: usize,
+        want: Want,
+        step: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let first = self.sequence.len() - self.start;
+        let Some((fault, row)) = self.fault.filter(|(_, row)| (first..first + rows).contains(row)) else {
+            return step(self);
+        };
+        self.sequence.reserve(self.sequence.len() + rows)?;
+        let logit_rows = (0..rows).filter(|&i| wants(want, i, rows)).count();
+        self.executor.spoil(fault, self.sequence, row - first, (rows, logit_rows))?;
+        let result = step(self);
+        self.executor.heal()?;
+        result
+    }
+
+    /// Runs a batched step.
+    #[cfg(not(feature = "fault-injection"))]
+    fn spoiled<T>(
+        &mut self,
+        _rows: usize,
+        _want: Want,
+        step: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        step(self)
+    }
+
+    /// The layer that writes each cache.
+    fn layers(&self) -> Vec<Option<u32>> {
+        let ops = &self.executor.plan().ops;
+        let writer = |id| ops.iter().find(|n| matches!(n.op, Op::KvWrite { kv, .. } if kv.index() == id));
+        (0..self.executor.plan().kv.len()).map(|id| writer(id).and_then(|n| n.layer)).collect()
+    }
+}
+
+/// What rows of a step are.
+struct StepRows {
+    /// Position of the first.
+    begin: usize,
+    /// Tokens.
+    count: usize,
+    /// The last so many want logits.
+    wanted: usize,
+    /// The layer of each cache.
+    layers: Vec<Option<u32>>,
+}
+
+impl Comparison {
+    /// Adds the rows of a step.
+    fn add(&mut self, got: &Chunk, want: &Chunk, step: &StepRows) {
+        let (begin, count) = (step.begin, step.count);
+        for i in 0..step.wanted {
+            let (got, want) = (part_of(&got.logits, i, step.wanted), part_of(&want.logits, i, step.wanted));
+            let position = begin + count - step.wanted + i;
+            self.logits.add(&Pair { position, layer: None, got, want }, self.tolerance, true);
+            self.choice.add(got, want, self.tolerance);
+        }
+        for ((got, want), &layer) in got.kv.iter().zip(&want.kv).zip(&step.layers) {
+            for row in 0..count {
+                let position = begin + row;
+                let keys = (part_of(&got.keys, row, count), part_of(&want.keys, row, count));
+                let values = (part_of(&got.values, row, count), part_of(&want.values, row, count));
+                for (measure, (got, want)) in [(&mut self.keys, keys), (&mut self.values, values)] {
+                    measure.add(&Pair { position, layer, got, want }, self.tolerance, false);
+                }
+            }
+        }
+        self.judge();
+    }
+}

@@ -1,0 +1,102 @@
+//! Validate mode: it passes where paths agree, changes nothing, and finds a fault in every kind of operation.
+
+mod common;
+
+use common::{bits, vulkan};
+use zinc_engine::{Against, Engine, Error, KvType, LoadOptions, ValidateOptions, Want};
+use zinc_testkit::fixtures;
+
+/// Architectures whose operations all have kernels.
+const DENSE: [&str; 5] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"];
+
+fn engine_of(name: &str, kv_type: KvType, set: impl FnOnce(&mut LoadOptions)) -> Engine {
+    let mut options = common::options(kv_type);
+    options.chunk = 8;
+    set(&mut options);
+    vulkan(&fixtures(name)[0].model, &options)
+}
+
+fn text(n: u32) -> Vec<u32> {
+    (0..n).map(|i| (i * 37 + 11) % 500).collect()
+}
+
+/// After a history, over several steps, with both kinds of caches, for the last and for all logits.
+#[test]
+fn what_agrees_passes_and_is_left_as_without() {
+    let text = text(34);
+    let (history, rest) = text.split_at(5);
+    let (rest, next) = rest.split_at(27);
+    for (i, name) in DENSE.into_iter().enumerate() {
+        let kv_type = KvType::ALL[i % 2];
+        let options = ValidateOptions { reference: true, all_logits: i % 2 == 0, ..Default::default() };
+        let mut engine = engine_of(name, kv_type, |_| ());
+        let mut plain = engine.sequence().unwrap();
+        engine.forward(&mut plain, history, Want::None).unwrap();
+        engine.forward(&mut plain, rest, Want::None).unwrap();
+        let want = bits(&engine.forward(&mut plain, next, Want::All).unwrap());
+
+        let mut sequence = engine.sequence().unwrap();
+        engine.forward(&mut sequence, history, Want::None).unwrap();
+        let report = engine.validate(&mut sequence, rest, &options).unwrap();
+        println!("{name}: {report}");
+        assert!(report.ok, "{name}: {report}");
+        assert_eq!((report.n_tokens, report.history), (27, 5));
+        assert_eq!(report.steps, [8, 8, 8, 3]);
+        let layers = engine.model().spec.layers.len();
+        for c in &report.comparisons {
+            assert_eq!(c.logits.rows, if options.all_logits { 27 } else { 1 });
+            assert_eq!((c.keys.rows, c.values.rows), (27 * layers, 27 * layers));
+        }
+        let [single, reference] = &report.comparisons[..] else { panic!("two comparisons") };
+        assert_eq!(single.against, Against::PerToken);
+        assert_eq!((single.logits.max_abs_diff, single.keys.max_abs_diff), (0.0, 0.0));
+        assert_eq!((single.choice.same_best, single.choice.kl_max), (single.logits.rows, 0.0));
+        assert_eq!(reference.against, Against::CpuReference);
+        assert!(reference.logits.max_abs_diff > 0.0, "another executor");
+        assert_eq!(sequence.tokens(), &text[..32]);
+        assert!(bits(&engine.forward(&mut sequence, next, Want::All).unwrap()) == want, "{name}: afterwards");
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let mut engine = engine_of("qwen3", KvType::F16, |o| o.chunk = 1);
+    let mut sequence = engine.sequence().unwrap();
+    let refused = engine.validate(&mut sequence, &[1, 2], &ValidateOptions::default());
+    assert!(matches!(refused, Err(Error::Option(_))), "one token a step");
+    let options = ValidateOptions { reference: true, ..Default::default() };
+    assert!(engine.validate(&mut sequence, &[1, 2], &options).unwrap().ok, "but the CPU can be compared");
+    let mut cpu = common::cpu(&fixtures("qwen3")[0].model, common::options(KvType::F32));
+    let mut sequence = cpu.sequence().unwrap();
+    assert!(matches!(cpu.validate(&mut sequence, &[1, 2], &options), Err(Error::Option(_))));
+}
+
+/// SmolLM2 on prompts of some tokens.
+#[test]
+fn smollm2_passes() {
+    let Some(model) = zinc_testkit::model_file("smollm2-135m-instruct-q4_1.gguf") else { return };
+    let mut options = LoadOptions::new(&model);
+    options.context = Some(128);
+    let mut engine = vulkan(&model, &options);
+    let tokenizer = engine.tokenizer().unwrap();
+    let encode = |text: &str, n: usize| {
+        let mut ids = tokenizer.encode(text, zinc_text::ControlTokens::AsText);
+        ids.truncate(n);
+        ids
+    };
+    let long = "Once upon a time there was a fox who lived at the edge of a forest. Every morning it walked to the river, \
+        where it met a heron that had seen many winters and told stories of them. The fox liked the story of the great \
+        flood best, in which the animals built a bridge of branches, one for each of them.";
+    let prompts =
+        [encode("The capital of France is", 5), encode("def fibonacci(n):\n    if n", 17), encode(long, 64)];
+    for (prompt, reference) in prompts.iter().zip([true, false, true]) {
+        let mut sequence = engine.sequence().unwrap();
+        let options = ValidateOptions { reference, ..Default::default() };
+        let report = engine.validate(&mut sequence, prompt, &options).unwrap();
+        println!("{report}");
+        assert!(report.ok, "{report}");
+        assert_eq!(report.n_tokens, prompt.len());
+    }
+    zinc_vulkan::testing::assert_valid();
+}

@@ -7,7 +7,7 @@ use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
 use std::ops::Range;
 use std::sync::Arc;
 use zinc_plan::{Cols, KvSpec};
-use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions, Slice};
+use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions};
 
 /// What no kernel writes: a NaN as two f16 and as one f32.
 const UNWRITTEN: u32 = 0xffff_ffff;
@@ -148,7 +148,7 @@ impl Executor {
         sequence: &Sequence,
         position: usize,
         element: u32,
-    ) -> Result<Slice, Error> {
+    ) -> Result<zinc_vulkan::Slice, Error> {
         let (spec, bytes) = (self.plan.kv(kv), u64::from(self.kv_type.bytes()));
         let page = sequence.pages()[position / PAGE_TOKENS as usize];
         let (head, in_head) = (element / spec.key_size, element % spec.key_size);

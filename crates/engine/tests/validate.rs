@@ -78,12 +78,12 @@ fn what_cannot_be_compared_is_refused() {
     assert!(matches!(cpu.validate(&mut sequence, &[1, 2], &options), Err(Error::Option(_))));
 }
 
-/// SmolLM2 on prompts of some tokens.
+/// SmolLM2 on prompts of some tokens; on a software driver a token takes half a second.
 #[test]
 fn smollm2_passes() {
     let Some(model) = zinc_testkit::model_file("smollm2-135m-instruct-q4_1.gguf") else { return };
     let mut options = LoadOptions::new(&model);
-    options.context = Some(128);
+    (options.context, options.chunk) = (Some(128), 16);
     let mut engine = vulkan(&model, &options);
     let tokenizer = engine.tokenizer().unwrap();
     let encode = |text: &str, n: usize| {
@@ -92,10 +92,9 @@ fn smollm2_passes() {
         ids
     };
     let long = "Once upon a time there was a fox who lived at the edge of a forest. Every morning it walked to the river, \
-        where it met a heron that had seen many winters and told stories of them. The fox liked the story of the great \
-        flood best, in which the animals built a bridge of branches, one for each of them.";
+        where it met a heron that had seen many winters and told stories of them.";
     let prompts =
-        [encode("The capital of France is", 4), encode("def fibonacci(n):\n    if n", 8), encode(long, 36)];
+        [encode("The capital of France is", 4), encode("def fibonacci(n):\n    if n", 8), encode(long, 20)];
     for (prompt, reference) in prompts.iter().zip([true, false, true]) {
         let mut sequence = engine.sequence().unwrap();
         let options = asking(reference, false);

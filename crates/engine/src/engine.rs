@@ -4,8 +4,8 @@ use crate::execute::Executor;
 use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
-    Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, Part, PartOutput, PrefillPath,
-    Sequence, Summary, Want,
+    Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
+    PrefillPath, Sequence, Summary, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -111,6 +111,38 @@ impl Engine {
     pub fn sequence(&self) -> Result<Sequence, Error> {
         let recurrent = !self.model.plan.states.is_empty();
         self.pool.sequence(recurrent).ok_or(Error::NoSequence { sequences: self.summary.sequences })
+    }
+
+    /// A new sequence that begins with `tokens`, whose keys and values are in `pages`: those that [`Sequence::share`] gave of a
+    /// sequence that had read the same tokens from its beginning. What is read after them has the same bits as if they had been
+    /// read again.
+    ///
+    /// # Errors
+    /// As [`Engine::sequence`]; [`Error::ForeignSequence`]; [`Error::NotShareable`] where the pages do not hold exactly the tokens,
+    /// where the model has recurrent states, or on the CPU executor, which has no pages.
+    pub fn sequence_of(&self, tokens: &[u32], pages: &[PageRef]) -> Result<Sequence, Error> {
+        if !self.shares_pages() {
+            return Err(Error::NotShareable("the model has recurrent states, or the executor has no pages"));
+        }
+        if !pages.iter().all(|p| p.belongs_to(&self.pool)) {
+            return Err(Error::ForeignSequence);
+        }
+        if tokens.len() != pages.len() * crate::PAGE_TOKENS as usize {
+            return Err(Error::NotShareable("the pages do not hold exactly these tokens"));
+        }
+        let mut sequence = self.sequence()?;
+        sequence.begin(tokens, pages);
+        Ok(sequence)
+    }
+
+    /// Whether sequences can begin with pages of others.
+    pub fn shares_pages(&self) -> bool {
+        matches!(self.backend, Backend::Vulkan(_)) && self.model.plan.states.is_empty()
+    }
+
+    /// Pages of [`crate::PAGE_TOKENS`] tokens that nobody holds. Sequences need them to grow; kept prefixes hold some.
+    pub fn free_pages(&self) -> usize {
+        self.pool.free_pages()
     }
 
     /// Which path prompts take: rows of a step, and why not more.

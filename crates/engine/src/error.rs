@@ -45,6 +45,19 @@ pub enum Error {
         /// Tokens it may have.
         context: usize,
     },
+    /// Pages of the KV cache that others hold.
+    #[error(
+        "{needed} pages of the KV cache are needed, {free} are free\nhint: let go of kept prefixes, or load the model with more room for them"
+    )]
+    NoPages {
+        /// Pages needed.
+        needed: usize,
+        /// Pages that nobody holds.
+        free: usize,
+    },
+    /// A sequence cannot begin with what another one has read.
+    #[error("a sequence cannot begin with shared pages: {0}")]
+    NotShareable(&'static str),
     /// A token id beyond the vocabulary.
     #[error("token {token} is beyond the vocabulary of {vocab}")]
     TokenOutOfRange {

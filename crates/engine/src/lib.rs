@@ -42,7 +42,7 @@ pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
-pub use sequence::Sequence;
+pub use sequence::{PageRef, Sequence};
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;
 pub use validate::{

@@ -77,6 +77,8 @@ pub struct Needs<'a> {
     pub kv_type: KvType,
     /// Sequences, each with a full context.
     pub sequences: u32,
+    /// Pages for prefixes that are kept beside the sequences.
+    pub kept_pages: u32,
     /// Scratch of the widest schedule.
     pub scratch: u64,
     /// Inputs and results of steps, and what attention keeps of its key blocks.
@@ -90,7 +92,7 @@ impl Needs<'_> {
     pub fn at(&self, context: u32) -> MemoryPlan {
         let of_sequence = u64::from(pages(context));
         // One page more than sequences have, for rows that only fill up a step.
-        let pages = of_sequence * u64::from(self.sequences) + 1;
+        let pages = of_sequence * u64::from(self.sequences) + u64::from(self.kept_pages) + 1;
         let kv: u64 =
             self.plan.kv.iter().map(|s| page_bytes(s, self.kv_type)).map(|(k, v)| (k + v) * pages).sum();
         let states: u64 = self.plan.states.iter().map(|s| s.elements() as u64 * 4).sum();

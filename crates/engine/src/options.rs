@@ -64,6 +64,8 @@ pub struct LoadOptions {
     pub context: Option<u32>,
     /// Sequences that can exist at the same time; each has room for `context` tokens.
     pub sequences: u32,
+    /// Tokens of prefixes that can be kept beside the sequences, in whole pages ([`crate::Sequence::share`]).
+    pub kept_tokens: u32,
     /// Element type of the KV cache on Vulkan; the CPU executor keeps f32.
     pub kv_type: KvType,
     /// Bytes of device memory to use at most; `None`: what the driver says is free.
@@ -103,6 +105,7 @@ impl LoadOptions {
             device: DeviceWish::Auto,
             context: None,
             sequences: 1,
+            kept_tokens: 0,
             kv_type: KvType::F16,
             budget: None,
             prefill: PrefillMode::Batched,

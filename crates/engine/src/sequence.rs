@@ -1,4 +1,7 @@
 //! Sequences: tokens, the slot of an executor that holds their state, and the pages of their KV cache.
+//!
+//! A page belongs to whoever holds a [`PageRef`] to it: sequences, and a cache of prefixes. Only whole pages of read tokens are shared, and
+//! a sequence writes behind what it has read, so a shared page is never written.
 
 use crate::{Error, PAGE_TOKENS};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,6 +12,8 @@ pub struct Sequence {
     pool: Pool,
     slot: u32,
     tokens: Vec<u32>,
+    held: Vec<PageRef>,
+    /// The numbers of the pages held.
     pages: Vec<u32>,
     /// Recurrent states hold only the end of the text, so it cannot be cut.
     recurrent: bool,
@@ -30,18 +35,28 @@ impl Sequence {
         self.tokens.is_empty()
     }
 
-    /// Cuts the sequence to its first `len` tokens, and to none where a model with recurrent states has read more.
+    /// Cuts the sequence to its first `len` tokens, and to none where a model with recurrent states has read more. Where the cut goes
+    /// through a page that someone else holds too, the whole page is given up: the next token would be written into it.
     pub fn truncate(&mut self, len: usize) {
-        let len = match self.recurrent && len < self.tokens.len() {
-            true => 0,
-            false => len,
+        let page = len / PAGE_TOKENS as usize;
+        let len = match len < self.tokens.len() {
+            true if self.recurrent => 0,
+            true if self.held.get(page).is_some_and(PageRef::is_shared) => page * PAGE_TOKENS as usize,
+            _ => len,
         };
         self.tokens.truncate(len);
         let keep = self.tokens.len().div_ceil(PAGE_TOKENS as usize);
-        if keep < self.pages.len() {
-            let free = self.pages.split_off(keep);
-            self.pool.lock().pages.extend(free.into_iter().rev());
+        self.pages.truncate(keep);
+        while self.held.len() > keep {
+            self.held.pop();
         }
+    }
+
+    /// The pages of its first `tokens` tokens, whole ones only: what a later sequence can begin with. They stay as they are while
+    /// anyone holds them. Empty where the executor keeps no pages.
+    pub fn share(&self, tokens: usize) -> Vec<PageRef> {
+        let whole = tokens.min(self.tokens.len()) / PAGE_TOKENS as usize;
+        self.held[..whole.min(self.held.len())].to_vec()
     }
 
     /// Cuts the sequence to what it has in common with `text`, and leaves at least one token of `text` to compute. Returns how
@@ -68,15 +83,19 @@ impl Sequence {
         if need <= self.pages.len() {
             return Ok(false);
         }
-        let mut inner = self.pool.lock();
         let more = need - self.pages.len();
-        if inner.pages.len() < more {
-            let context = (self.pages.len() + inner.pages.len()) * PAGE_TOKENS as usize;
-            return Err(Error::ContextFull { tokens, context });
-        }
-        let from = inner.pages.len() - more;
-        self.pages.extend(inner.pages.drain(from..).rev());
+        let numbers = self.pool.take(more).map_err(|free| Error::NoPages { needed: more, free })?;
+        let page = |&number: &u32| PageRef(Arc::new(Page { pool: self.pool.clone(), number }));
+        self.held.extend(numbers.iter().map(page));
+        self.pages.extend(numbers);
         Ok(true)
+    }
+
+    /// Begins with tokens whose keys and values are in these pages.
+    pub(crate) fn begin(&mut self, tokens: &[u32], pages: &[PageRef]) {
+        self.tokens = tokens.to_vec();
+        self.held = pages.to_vec();
+        self.pages = pages.iter().map(|p| p.0.number).collect();
     }
 
     /// Notes tokens that entered the cache.
@@ -91,9 +110,35 @@ impl Sequence {
 
 impl Drop for Sequence {
     fn drop(&mut self) {
-        let mut inner = self.pool.lock();
-        inner.slots.push(self.slot);
-        inner.pages.extend(self.pages.drain(..).rev());
+        while self.held.pop().is_some() {}
+        self.pool.lock().slots.push(self.slot);
+    }
+}
+
+/// A page of the KV cache, kept while this or a clone of it is there.
+#[derive(Debug, Clone)]
+pub struct PageRef(Arc<Page>);
+
+#[derive(Debug)]
+struct Page {
+    pool: Pool,
+    number: u32,
+}
+
+impl PageRef {
+    pub(crate) fn belongs_to(&self, pool: &Pool) -> bool {
+        Arc::ptr_eq(&self.0.pool.0, &pool.0)
+    }
+
+    /// Whether someone else holds it too.
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.pool.lock().pages.push(self.number);
     }
 }
 
@@ -117,7 +162,20 @@ impl Pool {
     /// A sequence of its own slot; `None` where all are taken.
     pub(crate) fn sequence(&self, recurrent: bool) -> Option<Sequence> {
         let slot = self.lock().slots.pop()?;
-        Some(Sequence { pool: self.clone(), slot, tokens: Vec::new(), pages: Vec::new(), recurrent })
+        let pool = self.clone();
+        Some(Sequence { pool, slot, tokens: Vec::new(), held: Vec::new(), pages: Vec::new(), recurrent })
+    }
+
+    /// Takes `n` pages; where there are fewer, the error says how many.
+    fn take(&self, n: usize) -> Result<Vec<u32>, usize> {
+        let mut inner = self.lock();
+        let from = inner.pages.len().checked_sub(n).ok_or(inner.pages.len())?;
+        Ok(inner.pages.drain(from..).rev().collect())
+    }
+
+    /// Pages that nobody holds.
+    pub(crate) fn free_pages(&self) -> usize {
+        self.lock().pages.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
@@ -140,7 +198,7 @@ mod tests {
         assert!(pool.sequence(false).is_none());
         b.reserve(32).unwrap();
         assert_eq!(b.pages(), [2, 3]);
-        assert!(matches!(b.reserve(33), Err(Error::ContextFull { .. })));
+        assert!(matches!(b.reserve(33), Err(Error::NoPages { needed: 1, free: 0 })));
         a.truncate(16);
         assert_eq!(a.pages(), [0]);
         b.reserve(33).unwrap();
@@ -149,6 +207,28 @@ mod tests {
         let mut c = pool.sequence(false).unwrap();
         c.reserve(48).unwrap();
         assert_eq!(c.pages(), [2, 3, 1]);
+    }
+
+    #[test]
+    fn shared_pages_live_as_long_as_anyone_holds_them_and_are_not_written() {
+        let pool = Pool::new(2, 0..4);
+        let mut a = pool.sequence(false).unwrap();
+        a.reserve(40).unwrap();
+        a.push(&[7; 40]);
+        let kept = a.share(40);
+        assert_eq!(kept.len(), 2, "the third page is not full");
+        let mut b = pool.sequence(false).unwrap();
+        b.begin(&[7; 32], &kept);
+        b.reserve(33).unwrap();
+        assert_eq!(b.pages(), [0, 1, 3]);
+        a.truncate(20);
+        assert_eq!((a.len(), a.pages()), (16, &[0][..]), "position 20 lies in a page that others read");
+        a.reserve(17).unwrap();
+        assert_eq!(a.pages(), [0, 2]);
+        drop((a, b));
+        assert_eq!(pool.free_pages(), 2, "two pages are kept");
+        drop(kept);
+        assert_eq!(pool.free_pages(), 4);
     }
 
     #[test]

@@ -115,3 +115,60 @@ fn candidates_are_those_of_the_row() {
         assert!(engine.forward(&mut sequences[0], &[1], Want::Candidates).is_err());
     }
 }
+
+/// A sequence that begins with another one's pages goes on with the bits of one that read everything itself, whatever becomes of the
+/// first; the kept pages outlive it.
+#[test]
+fn a_shared_prefix_changes_no_bit() {
+    let mut options = common::options(KvType::F16);
+    (options.context, options.kept_tokens) = (Some(96), 32);
+    let mut engine = common::vulkan(&fixtures("gemma3")[0].model, &options);
+    let (prefix, rest) = (text(7, 40), text(11, 13));
+    let mut first = engine.sequence().unwrap();
+    engine.forward(&mut first, &prefix, Want::None).unwrap();
+    let pages = first.share(prefix.len());
+    assert_eq!(pages.len(), 2);
+    let free = engine.free_pages();
+    let mut second = engine.sequence_of(&prefix[..32], &pages).unwrap();
+    assert_eq!(second.tokens(), &prefix[..32]);
+    let whole: Vec<u32> = prefix[32..].iter().chain(&rest).copied().collect();
+    // Both read on in the same steps, the first one another text.
+    first.truncate(34);
+    assert_eq!(first.len(), 34, "the third page is its own");
+    let other = text(3, 30);
+    let parts = &mut [
+        Part { sequence: &mut first, tokens: &other, want: Want::None },
+        Part { sequence: &mut second, tokens: &whole, want: Want::All },
+    ];
+    let PartOutput::Logits(got) = engine.forward_batch(parts).unwrap().remove(1) else { panic!("logits") };
+    drop((first, second));
+    assert_eq!(engine.free_pages(), free + 1, "all pages but the kept ones");
+    let mut alone = engine.sequence_of(&prefix[..32], &pages).unwrap();
+    assert!(
+        bits(&engine.forward(&mut alone, &whole, Want::All).unwrap().values) == bits(&got.values),
+        "kept"
+    );
+    drop((alone, pages));
+    let mut alone = engine.sequence().unwrap();
+    engine.forward(&mut alone, &prefix[..32], Want::None).unwrap();
+    assert!(
+        bits(&engine.forward(&mut alone, &whole, Want::All).unwrap().values) == bits(&got.values),
+        "read"
+    );
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// What cannot be shared is refused.
+#[test]
+fn pages_that_do_not_fit_are_refused() {
+    let options = common::options(KvType::F16);
+    let mut engine = common::vulkan(&fixtures("qwen3")[0].model, &options);
+    let mut sequence = engine.sequence().unwrap();
+    engine.forward(&mut sequence, &text(3, 20), Want::None).unwrap();
+    let pages = sequence.share(20);
+    assert!(matches!(engine.sequence_of(&text(3, 20), &pages), Err(Error::NotShareable(_))));
+    let other = common::vulkan(&fixtures("qwen3")[0].model, &options);
+    assert!(matches!(other.sequence_of(&text(3, 16), &pages), Err(Error::ForeignSequence)));
+    let cpu = common::cpu(&fixtures("qwen35")[0].model, options);
+    assert!(!cpu.shares_pages() && cpu.sequence_of(&[], &[]).is_err());
+}

@@ -21,6 +21,8 @@ pub struct Extents {
     pub context: u32,
     /// Sequences.
     pub sequences: u32,
+    /// Pages that can be kept beside the sequences' own.
+    pub kept_pages: u32,
     /// Rows of a step at most.
     pub rows: u32,
     /// Rows of logits of a step at most.
@@ -41,15 +43,15 @@ impl Extents {
         pages(self.context)
     }
 
-    /// Pages that sequences can have; the cache has one more, see [`Extents::page_table`].
+    /// Pages that sequences and kept prefixes can have; the cache has one more, see [`Extents::page_table`].
     pub fn pages(&self) -> u32 {
-        self.max_pages() * self.sequences
+        self.max_pages() * self.sequences + self.kept_pages
     }
 
     /// The page numbers of each sequence, and of one more: that of rows which only fill up a step. All its pages are the one that no
     /// sequence has.
     pub fn page_table(&self) -> Vec<u32> {
-        let mut table = vec![0; self.pages() as usize];
+        let mut table = vec![0; (self.max_pages() * self.sequences) as usize];
         table.extend((0..self.max_pages()).map(|_| self.pages()));
         table
     }

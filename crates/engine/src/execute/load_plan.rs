@@ -68,6 +68,7 @@ pub(super) fn plan(
         let extents = |context| Extents {
             context,
             sequences: options.sequences,
+            kept_pages: crate::memory::pages(options.kept_tokens),
             rows,
             logit_rows: widest.logit_rows,
             vocab: plan.vocab(),
@@ -96,6 +97,7 @@ fn needs<'a>(plan: &'a Plan, weights: u64, e: &Extents) -> Needs<'a> {
         weights,
         kv_type: e.kv_type,
         sequences: e.sequences,
+        kept_pages: e.kept_pages,
         scratch: e.scratch,
         steps: e.work + e.step_bytes(),
         staging: weights::STAGING_BYTES.min(weights),

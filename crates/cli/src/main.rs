@@ -17,6 +17,7 @@ mod output;
 mod perplexity;
 mod run;
 mod sampling;
+mod serve;
 mod shell;
 mod tokenize;
 
@@ -39,6 +40,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Chat(chat::Args),
+    Serve(serve::Args),
     Logits(logits::Args),
     Perplexity(perplexity::Args),
     Bench(bench::Args),
@@ -70,6 +72,7 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Outcome {
     match command {
         Command::Run(args) => run::run(args, out),
         Command::Chat(args) => chat::run(args, out),
+        Command::Serve(args) => serve::run(args, out),
         Command::Logits(args) => logits::run(args, out),
         Command::Perplexity(args) => perplexity::run(args, out),
         Command::Bench(args) => bench::run(args, out),

@@ -31,6 +31,15 @@ pub enum PartOutput {
     },
 }
 
+/// What one step takes; a batch that keeps within is one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepLimits {
+    /// Rows.
+    pub rows: usize,
+    /// Of these, rows whose logits or candidates are wanted.
+    pub logits: usize,
+}
+
 /// A row of logits of the engine's last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogitRow {
@@ -126,13 +135,20 @@ impl Engine {
         }
     }
 
+    /// What one step takes of `waiting` tokens.
+    pub fn step_limits(&self, waiting: usize) -> StepLimits {
+        match &self.backend {
+            Backend::Cpu(cpu) => StepLimits { rows: cpu.chunk, logits: cpu.chunk },
+            Backend::Vulkan(executor) => {
+                StepLimits { rows: executor.take(waiting), logits: executor.logit_rows() as usize }
+            }
+        }
+    }
+
     /// How many tokens of each part the next step reads, where `done` of each were read.
     fn take(&self, parts: &[Part<'_>], done: &[usize]) -> Vec<usize> {
         let waiting = parts.iter().zip(done).map(|(p, done)| p.tokens.len() - done).sum();
-        let (mut rows, mut logits) = match &self.backend {
-            Backend::Cpu(cpu) => (cpu.chunk, usize::MAX),
-            Backend::Vulkan(executor) => (executor.take(waiting), executor.logit_rows() as usize),
-        };
+        let StepLimits { mut rows, mut logits } = self.step_limits(waiting);
         let take = |(part, &done): (&Part<'_>, &usize)| {
             let left = part.tokens.len() - done;
             let mut n = left.min(rows);

@@ -97,6 +97,17 @@ pub enum Error {
     Validation(Box<ValidationReport>),
 }
 
+impl Error {
+    /// Whether the device is lost, so that nothing more can be computed on it.
+    pub fn device_lost(&self) -> bool {
+        use zinc_vulkan::Error::DeviceLost;
+        matches!(
+            self,
+            Error::Vulkan(DeviceLost { .. }) | Error::Kernels(zinc_kernels::Error::Vulkan(DeviceLost { .. }))
+        )
+    }
+}
+
 /// Why a plan cannot be compiled for a number of rows: the answer of the kernels' own selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no kernel for `{op}` ({}) with {format} weights at {rows} rows: {reason}\nhint: `--backend cpu` runs every architecture", place(*.layer, .label))]

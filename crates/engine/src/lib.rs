@@ -32,7 +32,7 @@ mod sampler;
 mod sequence;
 mod validate;
 
-pub use batch::{LogitRow, Part, PartOutput};
+pub use batch::{LogitRow, Part, PartOutput, StepLimits};
 pub use compile::{Call, Place, Schedule, Scratch, Shape, Step, Target, compile};
 pub use engine::Engine;
 pub use error::{Error, Unsupported};

@@ -1,0 +1,75 @@
+//! Around every request: who may ask, and the request log.
+
+use crate::app::Shared;
+use crate::error::{ApiError, Shape};
+use crate::id;
+use crate::metrics::RequestLabels;
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use subtle::{Choice, ConstantTimeEq};
+
+/// The header with a request's number.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Who asks: the key, else the address. The scheduler is fair between these.
+#[derive(Debug, Clone)]
+pub struct Client(pub Arc<str>);
+
+/// Routes that need no key: they say nothing of what others ask.
+const OPEN: [&str; 4] = ["/", "/health", "/metrics", "/openapi.json"];
+
+/// Lets through who has a key, and notes who it is.
+pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let key = key_of(request.headers()).map(str::to_owned);
+    let keys = &app.config.api_keys;
+    let path = request.uri().path();
+    if !keys.is_empty() && !OPEN.contains(&path) && !key.as_deref().is_some_and(|key| known(key, keys)) {
+        let message = match key {
+            Some(_) => "the API key is wrong",
+            None => "an API key is needed\nhint: send it as `Authorization: Bearer KEY`",
+        };
+        let mut error = ApiError::new(StatusCode::UNAUTHORIZED, message);
+        error.code = Some("invalid_api_key");
+        return error.response(Shape::of_path(path));
+    }
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|c| c.0.ip().to_string());
+    let client = key.filter(|_| !keys.is_empty()).or(address).unwrap_or_default();
+    request.extensions_mut().insert(Client(client.into()));
+    next.run(request).await
+}
+
+/// Compares with every key in full, so that the time tells nothing of them but their length.
+fn known(key: &str, keys: &[String]) -> bool {
+    let same = |known: &String| known.as_bytes().ct_eq(key.as_bytes());
+    keys.iter().fold(Choice::from(0), |any, known| any | same(known)).into()
+}
+
+fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+    let bearer = text(header::AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
+    bearer.or_else(|| text(HeaderName::from_static("x-api-key"))).map(str::trim)
+}
+
+/// Writes a line and counts. A streamed answer is counted when it begins; its end has a line of its own.
+pub async fn record(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let number = id::new("req");
+    let method = request.method().clone();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or("none".to_owned(), |p| p.as_str().to_owned());
+    let path = request.uri().path().to_owned();
+    let mut response = next.run(request).await;
+    let status = response.status().as_u16();
+    app.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();
+    let milliseconds = began.elapsed().as_millis() as u64;
+    tracing::info!(request = %number, %method, %path, status, milliseconds, "request");
+    if let Ok(value) = HeaderValue::from_str(&number) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}

@@ -1,0 +1,87 @@
+//! The same answer alone and in company, cold and after a prefix that was computed before.
+
+use crate::common::{TestServer, eventually, fixture, metric, serve, serve_engine};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use zinc_engine::{Engine, KvType, LoadOptions};
+use zinc_server::Config;
+
+const PATH: &str = "/v1/completions";
+
+/// A greedy request of its own.
+fn body(i: usize) -> Value {
+    let tokens: Vec<usize> = (0..10 + 13 * i % 90).map(|p| 20 + (p * (i + 3) + i) % 400).collect();
+    json!({"prompt": tokens, "max_tokens": 12, "temperature": 0, "logprobs": 2, "ignore_eos": true})
+}
+
+/// What must be the same: text, tokens and their probabilities to the last bit.
+fn said(answer: &Value) -> Value {
+    json!([answer["choices"][0]["text"], answer["choices"][0]["logprobs"]])
+}
+
+fn at_once(server: &TestServer, bodies: &[Value]) -> Vec<Value> {
+    std::thread::scope(|scope| {
+        let ask = |b| scope.spawn(move || said(&server.ok(PATH, b)));
+        let running: Vec<_> = bodies.iter().map(ask).collect();
+        running.into_iter().map(|r| r.join().expect("an answer")).collect()
+    })
+}
+
+/// Sixteen at once while nothing is known, four at once, each alone, and all at once again, when all have prefixes.
+fn check(server: &TestServer, tokens: usize) {
+    let mut bodies: Vec<Value> = (0..20).map(body).collect();
+    bodies.iter_mut().for_each(|b| b["max_tokens"] = tokens.into());
+    let mut company = at_once(server, &bodies[..16]);
+    company.extend(at_once(server, &bodies[16..]));
+    let alone: Vec<Value> = bodies.iter().map(|b| said(&server.ok(PATH, b))).collect();
+    assert_eq!(company, alone);
+    assert_eq!(at_once(server, &bodies[..16]), alone[..16], "after known prefixes");
+    eventually("no page stays in use", || metric(server, "zinc_kv_pages_used") == 0.0);
+}
+
+#[test]
+fn alone_with_four_and_with_sixteen_on_the_cpu() {
+    for name in ["qwen3", "gemma3"] {
+        check(&serve(&fixture(name), |_, options| options.sequences = 16), 12);
+    }
+}
+
+#[test]
+fn alone_with_four_and_with_sixteen_on_vulkan() {
+    let model = fixture("llama");
+    let mut options = LoadOptions::new(&model);
+    (options.context, options.sequences, options.kv_type) = (Some(128), 16, KvType::F16);
+    options.chunk = 8;
+    let gguf = Arc::new(zinc_gguf::Gguf::open(&model).expect("a model"));
+    let mut config = Config::new("tiny");
+    config.address.set_port(0);
+    let server = serve_engine(config, move || {
+        Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
+    });
+    check(&server, 3);
+}
+
+#[test]
+fn a_known_prefix_changes_nothing_but_the_time() {
+    for name in ["qwen3", "qwen35"] {
+        let server = serve(&fixture(name), |_, options| options.sequences = 2);
+        let turn = |n: usize| {
+            let tokens: Vec<usize> = (0..n).map(|p| 30 + p * 7 % 300).collect();
+            json!({"prompt": tokens, "max_tokens": 4, "temperature": 0, "logprobs": 2, "ignore_eos": true})
+        };
+        let cold = serve(&fixture(name), |_, options| options.sequences = 2);
+        server.ok(PATH, &turn(100));
+        let warm = server.ok(PATH, &turn(150));
+        let details = &warm["usage"]["prompt_tokens_details"];
+        if name == "qwen3" {
+            assert!(details["cached_tokens"].as_u64() >= Some(96), "{name}: {details}");
+            assert_eq!(
+                warm["timings"]["prompt_n"].as_u64(),
+                Some(150 - details["cached_tokens"].as_u64().unwrap())
+            );
+        }
+        assert_eq!(said(&warm), said(&cold.ok(PATH, &turn(150))), "{name}");
+        // Another end after the same beginning.
+        assert_eq!(said(&server.ok(PATH, &turn(120))), said(&cold.ok(PATH, &turn(120))), "{name}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The server over real HTTP, with the tiny models.
+
+mod api;
+mod common;
+mod company;
+mod constrain;
+mod hostile;
+mod messages;
+mod responses;
+mod streams;

@@ -53,28 +53,6 @@ fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
     vulkan(&fixtures(name)[0].model, &options)
 }
 
-/// Whatever the chunk and wherever it is cut: the same bits, and the same cache, since what follows has the same bits too.
-#[test]
-fn chunks_give_the_same_bits_as_single_tokens() {
-    for name in ["qwen3", "gemma3"] {
-        let text: Vec<u32> = (0..75u32).map(|i| (i * 37 + 11) % 500).collect();
-        let (prompt, rest) = text.split_at(70);
-        let run = |chunk: u32, cut: usize| {
-            let mut engine = engine_with(name, |o| o.chunk = chunk);
-            let mut sequence = engine.sequence().unwrap();
-            engine.forward(&mut sequence, &prompt[..cut], Want::None).unwrap();
-            let mut all = bits(&engine.forward(&mut sequence, &prompt[cut..], Want::Last).unwrap());
-            all.extend(bits(&engine.forward(&mut sequence, rest, Want::All).unwrap()));
-            all
-        };
-        let single = run(1, 33);
-        for (chunk, cut) in [(8, 33), (7, 1), (16, 64), (40, 5)] {
-            assert!(run(chunk, cut) == single, "{name}: chunks of {chunk}, cut at {cut}");
-        }
-    }
-    zinc_vulkan::testing::assert_valid();
-}
-
 /// Fusion changes no bit that matters: the unfused schedule stays within the f32 tolerance, and usually equals it.
 #[test]
 fn the_unfused_schedule_agrees() {

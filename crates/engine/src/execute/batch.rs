@@ -94,12 +94,16 @@ impl Executor {
         Ok(())
     }
 
-    /// The candidates of a row of the step that gave them to the host last.
+    /// The candidates of a row of the last step.
     pub(super) fn read_candidates(&self, row: LogitRow) -> Result<Candidates, Error> {
+        let stale = Error::StaleResult { step: row.step, held: self.held.step };
+        if row.step != self.held.step || !self.held.candidates || row.row >= self.held.logit_rows {
+            return Err(stale);
+        }
         let bytes = u64::from(row_words(super::buffers::CANDIDATES)) * 4;
         let words: Vec<u32> = self.buffers.candidates.slice(u64::from(row.row) * bytes, bytes)?.read_as()?;
-        if words[0] == POISON || row.step != self.held.step {
-            return Err(Error::StaleResult { step: row.step, held: self.held.step });
+        if words[0] == POISON {
+            return Err(stale);
         }
         let found = TopK::read(&words).ok_or(crate::NotFinite)?;
         let vocab = self.extents.vocab as usize;

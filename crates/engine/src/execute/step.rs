@@ -60,6 +60,8 @@ pub(super) struct Program {
 pub(super) struct Held {
     pub step: u64,
     pub logit_rows: u32,
+    /// Whether it gave candidates.
+    pub candidates: bool,
     pub logits: Option<Slice>,
 }
 
@@ -87,12 +89,18 @@ impl Executor {
             return Err(Error::StaleResult { step: self.steps, held: self.held.step });
         };
         program.used = self.steps;
+        self.held = Held::default(); // a failed submission leaves nothing to read
         let ticket = self.device.submit(&[&program.commands])?;
         if shape.logit_rows > 0 {
             self.decode_stats = program.commands.stats();
         }
         self.submissions += u64::from(program.commands.stats().parts);
-        self.held = Held { step: self.steps, logit_rows: shape.logit_rows, logits: program.logits.clone() };
+        self.held = Held {
+            step: self.steps,
+            logit_rows: shape.logit_rows,
+            candidates: matches!(tail, Tail::Host { candidates: true, .. }),
+            logits: program.logits.clone(),
+        };
         self.chosen_steps += u64::from(tail == Tail::Greedy);
         if let Some(slot) = input {
             self.input_tickets[slot] = Some(ticket.clone());

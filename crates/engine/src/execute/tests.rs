@@ -5,17 +5,20 @@ use crate::sequence::Pool;
 use crate::{LogitRow, PAGE_TOKENS, Part, PartOutput, Sampler, SamplingOptions, Sequence, Want};
 use zinc_model::Model;
 
-fn executor(chunk: u32) -> (Executor, Pool) {
-    let file = zinc_testkit::fixtures("qwen3").remove(0);
-    let gguf = Gguf::open(&file.model).unwrap();
+fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor, Pool) {
+    let gguf = Gguf::open(model).unwrap();
     let plan = Arc::new(Model::from_gguf(&gguf).unwrap().plan);
     let mut options = LoadOptions::new("");
-    options.chunk = chunk;
+    (options.chunk, options.sequences) = (chunk, sequences);
     let device = zinc_vulkan::testing::device();
     let executor = Executor::new(device, &gguf, plan, 128, &options, &mut |_| ()).unwrap();
     // Pages in no order at all.
-    let pool = Pool::new(1, [5, 2, 7, 0, 3, 6, 1, 4].into_iter());
-    (executor, pool)
+    let pages: Vec<u32> = (0..8 * sequences).map(|i| (i * 5 + 2) % (8 * sequences)).collect();
+    (executor, Pool::new(sequences, pages.into_iter()))
+}
+
+fn executor(chunk: u32) -> (Executor, Pool) {
+    executor_of(&zinc_testkit::fixtures("qwen3").remove(0).model, chunk, 1)
 }
 
 fn read(executor: &mut Executor, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Vec<f32> {
@@ -51,20 +54,121 @@ fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
     all
 }
 
-#[test]
-fn chunks_leave_the_same_cache_as_single_tokens() {
-    let text: Vec<u32> = (0..45u32).map(|i| (i * 29 + 7) % 500).collect();
-    let run = |chunk| {
-        let (mut executor, pool) = executor(chunk);
-        let mut sequence = pool.sequence(false).unwrap();
-        let logits = read(&mut executor, &mut sequence, &text, Want::Last);
-        (cache(&executor, &sequence), logits.iter().map(|l| l.to_bits()).collect::<Vec<_>>())
-    };
-    let single = run(1);
-    assert!(!single.0.is_empty());
-    for chunk in [7, 32] {
-        assert!(run(chunk) == single, "chunks of {chunk}");
+/// The bits of a text read in steps of these sizes, in turn: the rows of logits by position, where they were wanted, and the cache.
+fn bits_of(model: &std::path::Path, text: &[u32], sizes: &[usize]) -> (Vec<Vec<u32>>, Vec<u8>) {
+    let (mut executor, pool) = executor_of(model, 64, 1);
+    let mut sequence = pool.sequence(false).unwrap();
+    let mut rows = vec![vec![]; text.len()];
+    for (i, &size) in (0..text.len()).zip(sizes.iter().cycle()) {
+        let from = sequence.len();
+        let tokens = &text[from..text.len().min(from + size)];
+        // Every row of every second step, and of the others the last one: there the last layer leaves rows out.
+        let want = if i % 2 == 0 { Want::All } else { Want::Last };
+        let logits = read(&mut executor, &mut sequence, tokens, want);
+        let vocab = executor.extents.vocab as usize;
+        for (row, values) in rows[..sequence.len()].iter_mut().rev().zip(logits.chunks(vocab).rev()) {
+            *row = values.iter().map(|v| v.to_bits()).collect();
+        }
+        if sequence.len() == text.len() {
+            break;
+        }
     }
+    (rows, cache(&executor, &sequence))
+}
+
+/// Steps of every class of rows give the bits of single tokens, at every position and in every cache, past the windows; so do odd
+/// cuts. Other formats of the architecture likewise, in fewer classes.
+fn steps_of_every_width(name: &str) {
+    let text: Vec<u32> = (0..101u32).map(|i| (i * 37 + 11) % 500).collect();
+    for (i, fixture) in zinc_testkit::fixtures(name).iter().enumerate() {
+        let text = if i == 0 { &text[..] } else { &text[..41] };
+        let single = bits_of(&fixture.model, text, &[1]);
+        let classes: &[&[usize]] = match i {
+            0 => &[&[7], &[16], &[64], &[40, 2], &[1, 33, 2, 63]],
+            _ => &[&[40]],
+        };
+        for sizes in classes {
+            let (rows, cache) = bits_of(&fixture.model, text, sizes);
+            let what = format!("{name} {}, steps of {sizes:?}", fixture.quant);
+            for (at, (got, want)) in rows.iter().zip(&single.0).enumerate() {
+                assert!(got.is_empty() || want.is_empty() || got == want, "{what}: position {at}");
+            }
+            assert!(rows[text.len() - 1] == single.0[text.len() - 1], "{what}");
+            assert!(cache == single.1, "{what}: the cache");
+        }
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+macro_rules! architectures {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            steps_of_every_width(stringify!($name));
+        }
+    )*};
+}
+architectures![llama qwen2 qwen3 gemma3 gemma4];
+
+/// Batched and single-token prompts in turn, and several parts in a step, with every result buffer spoilt in between: argmax,
+/// candidates and rows are those of their step and of their part.
+#[test]
+fn results_are_those_of_their_step_and_part() {
+    let model = zinc_testkit::fixtures("qwen3").remove(0).model;
+    let (mut executor, pool) = executor_of(&model, 16, 2);
+    let (mut a, mut b) = (pool.sequence(false).unwrap(), pool.sequence(false).unwrap());
+    let prompts: Vec<Vec<u32>> = [(3, 21), (5, 1), (11, 40), (13, 2)]
+        .map(|(seed, n)| (0..n).map(|i| (i * seed + seed) % 500).collect())
+        .into();
+    let mut row_of = |prompt: &Vec<u32>, executor: &mut Executor| {
+        a.truncate(0);
+        read(executor, &mut a, prompt, Want::Last)
+    };
+    let rows: Vec<Vec<f32>> = prompts.iter().map(|p| row_of(p, &mut executor)).collect();
+    let best = |row: &[f32]| (0..row.len()).fold(0, |b, i| if row[i] > row[b] { i } else { b }) as u32;
+    let spoil = |executor: &mut Executor| {
+        executor.device.wait_idle().unwrap();
+        executor.poison(Tail::Host { rows: true, candidates: true }, executor.logit_rows()).unwrap();
+    };
+    for i in [0, 1, 2, 3, 1, 2] {
+        let (prompt, next) = (&prompts[i], &prompts[(i + 1) % 4]);
+        let (last, row) = (prompt.len() - 1, &rows[i]);
+        // One token a step, or as many as fit; the argmax chosen on the device.
+        a.truncate(0);
+        for part in prompt[..last].chunks(if i % 2 == 0 { 1 } else { 16 }) {
+            executor.forward(&mut [Part { sequence: &mut a, tokens: part, want: Want::None }]).unwrap();
+            a.push(part);
+        }
+        spoil(&mut executor);
+        let mut greedy = Greedy::new(1);
+        assert_eq!(greedy.next(&mut executor, &mut a, &prompt[last..]).unwrap(), best(row), "prompt {i}");
+        greedy.finish(&mut executor).unwrap();
+        // The same token again, beside another sequence that wants something else.
+        b.truncate(0);
+        read(&mut executor, &mut b, &next[..next.len() - 1], Want::None);
+        spoil(&mut executor);
+        let end = &next[next.len() - 1..];
+        let wants = [[Want::Candidates, Want::Last], [Want::Last, Want::Candidates]][i % 2];
+        let mut parts = [
+            Part { sequence: &mut a, tokens: &prompt[last..], want: wants[0] },
+            Part { sequence: &mut b, tokens: end, want: wants[1] },
+        ];
+        let outputs = executor.forward(&mut parts).unwrap();
+        for (output, want) in outputs.iter().zip([row, &rows[(i + 1) % 4]]) {
+            match output {
+                PartOutput::Logits(logits) => assert!(&logits.values == want, "prompt {i}"),
+                PartOutput::Candidates { best: found, .. } => {
+                    assert_eq!(found.tokens[0].0, best(want), "prompt {i}")
+                }
+                PartOutput::Nothing => panic!("something was wanted"),
+            }
+        }
+        // What the next step did not compute cannot be read as its own.
+        let step = executor.steps + 1;
+        executor.forward(&mut [Part { sequence: &mut b, tokens: &[1], want: Want::Last }]).unwrap();
+        assert!(executor.read_candidates(LogitRow { step, row: 0 }).is_err(), "it gave no candidates");
+    }
+    zinc_vulkan::testing::assert_valid();
 }
 
 #[test]
@@ -86,14 +190,14 @@ fn a_result_is_read_once_and_only_for_its_step() {
     sequence.push(&[1, 2, 3]);
     let held = LogitRow { step: executor.steps, row: 0 };
     let row = executor.logit_row(held).unwrap();
+    // Poisoned buffers are not taken for results.
+    executor.poison(Tail::Host { rows: true, candidates: true }, 1).unwrap();
+    assert!(matches!(executor.read_rows(1), Err(Error::StaleResult { .. })));
+    assert!(matches!(executor.read_candidates(held), Err(Error::StaleResult { .. })));
     read(&mut executor, &mut sequence, &[4], Want::None);
     assert!(matches!(executor.logit_row(held), Err(Error::StaleResult { .. })), "another step has run since");
     let later = LogitRow { step: executor.steps, row: 0 };
     assert!(matches!(executor.logit_row(later), Err(Error::StaleResult { .. })), "it computed no logits");
-    // Poisoned buffers are not taken for results.
-    executor.poison(Tail::Host { rows: true, candidates: true }, 1).unwrap();
-    assert!(matches!(executor.read_rows(1), Err(Error::StaleResult { .. })));
-    assert!(matches!(executor.read_candidates(later), Err(Error::StaleResult { .. })));
     sequence.truncate(2);
     assert_eq!(read(&mut executor, &mut sequence, &[3], Want::Last), row);
     zinc_vulkan::testing::assert_valid();

@@ -12,6 +12,7 @@ mod greedy;
 mod load_plan;
 mod observe;
 mod record;
+mod recordings;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use buffers::{Buffers, Extents};
 pub(crate) use greedy::Greedy;
 pub use load_plan::{LoadPlan, plan_without_device};
 pub(crate) use observe::{KvRows, Observed};
+use recordings::Recordings;
 use std::collections::HashMap;
 use std::sync::Arc;
 use step::{Held, Key, Program, Source, Tail};
@@ -34,7 +36,7 @@ use zinc_kernels::Kernels;
 use zinc_plan::Plan;
 use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
 
-/// Recordings that are kept; the one that was not used for longest makes room.
+/// Recordings that are kept.
 const RECORDINGS: usize = 96;
 
 /// What results are set to before a step: no kernel writes this NaN.
@@ -57,7 +59,7 @@ pub struct Executor {
     page_table: Vec<u32>,
     /// By shape, and whether activations keep their memory.
     schedules: HashMap<(Shape, bool), Arc<Schedule>>,
-    programs: HashMap<Key, Program>,
+    programs: Recordings<Key, Program>,
     next_input: usize,
     input_tickets: Vec<Option<Ticket>>,
     steps: u64,
@@ -110,7 +112,7 @@ impl Executor {
             weights,
             buffers,
             schedules: schedules.into_iter().map(|(shape, s)| ((shape, false), s)).collect(),
-            programs: HashMap::new(),
+            programs: Recordings::new(RECORDINGS),
             next_input: 0,
             steps: 0,
             chosen_steps: 0,

@@ -1,7 +1,7 @@
 //! Steps: programs that were recorded once, what they read, and results that belong to one step.
 
 use super::batch::Batch;
-use super::{Executor, RECORDINGS, cost, record};
+use super::{Executor, cost, record};
 use crate::batch::{Part, PartOutput};
 use crate::compile::{Schedule, Shape};
 use crate::{Error, OpTime, Sampler, Sequence, Want};
@@ -51,8 +51,6 @@ pub(super) struct Program {
     pub commands: Commands,
     /// Its rows of logits.
     pub logits: Option<Slice>,
-    /// The last step that it was submitted for.
-    pub used: u64,
 }
 
 /// The step whose results the buffers hold.
@@ -78,17 +76,15 @@ impl Executor {
             Source::Device { position } => (Shape { rows: 1, logit_rows: 1 }, position + 1, None),
         };
         let key = Key { shape, tail, input, keys: self.key_bucket(end) };
-        if !self.programs.contains_key(&key) {
-            self.forget_oldest();
+        if !self.programs.contains(&key) {
             let program = self.record(key, false)?;
             self.programs.insert(key, program);
         }
         self.poison(tail, shape.logit_rows)?;
         self.steps += 1;
-        let Some(program) = self.programs.get_mut(&key) else {
+        let Some(program) = self.programs.get(&key) else {
             return Err(Error::StaleResult { step: self.steps, held: self.held.step });
         };
-        program.used = self.steps;
         self.held = Held::default(); // a failed submission leaves nothing to read
         let ticket = self.device.submit(&[&program.commands])?;
         if shape.logit_rows > 0 {
@@ -106,16 +102,6 @@ impl Executor {
             self.input_tickets[slot] = Some(ticket.clone());
         }
         Ok(ticket)
-    }
-
-    /// Drops the recording that was not used for longest where there are as many as may be; waits for it if it is still being
-    /// executed.
-    fn forget_oldest(&mut self) {
-        if self.programs.len() < RECORDINGS {
-            return;
-        }
-        let oldest = self.programs.iter().min_by_key(|(_, p)| p.used).map(|(key, _)| *key);
-        oldest.map(|key| self.programs.remove(&key));
     }
 
     /// Writes rows and page table into the next input slot, once the step that read it last is done. Rows that fill up the shape come
@@ -170,7 +156,7 @@ impl Executor {
         if let Some(logits) = &logits {
             self.record_tail(&mut recorder, &recording, key, logits)?;
         }
-        Ok(Program { commands: recorder.finish()?, logits, used: 0 })
+        Ok(Program { commands: recorder.finish()?, logits })
     }
 
     fn record_tail(

@@ -1,0 +1,240 @@
+//! The tables, and what fails.
+
+use super::measure::{Figures, Row, Run};
+use super::sweep::Point;
+use crate::Result;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Waves of a SIMD below which a default variant fails. A wave waits some hundreds of cycles for memory; with fewer than this many in their
+/// turns the SIMD stands still meanwhile.
+pub const MIN_WAVES: u32 = 4;
+
+/// The formats that the readable table shows; the JSON files have all.
+const SHOWN: [&str; 4] = ["Q4_K", "Q6_K", "Q8_0", "F16"];
+
+/// Every file by name: one of figures a run, and the tables.
+pub fn files(runs: &[Run]) -> Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    for run in runs {
+        files.push((format!("{}-wave{}.json", run.card, run.lanes), json(run)?));
+    }
+    files.push(("tables.md".into(), tables(runs)));
+    Ok(files)
+}
+
+/// What is wrong with the default variants: those of the subgroup size that the policy takes.
+pub fn problems(runs: &[Run]) -> Vec<String> {
+    let mut all = Vec::new();
+    for run in runs.iter().filter(|r| r.default) {
+        let products = run.sweep.iter().filter(|p| p.default).map(|p| (name(p), p.figures));
+        let models = run.defaults.iter().map(|r| (format!("{} {}", r.shader, constants(r)), r.figures));
+        for (what, f) in models.chain(products) {
+            let why = match f {
+                Figures { spilled: 1.., .. } => format!("{} registers are spilled", f.spilled),
+                Figures { scratch: 1.., .. } => format!("{} bytes of scratch memory", f.scratch),
+                Figures { waves: ..MIN_WAVES, .. } => format!(
+                    "{} waves a SIMD, at least {MIN_WAVES} are wanted ({} VGPRs, {} bytes of LDS)",
+                    f.waves, f.vgprs, f.lds
+                ),
+                _ => continue,
+            };
+            all.push(format!("{} wave{}: {what}: {why}", run.card, run.lanes));
+        }
+    }
+    all
+}
+
+fn name(p: &Point) -> String {
+    format!("gemv {} {} columns, {} rows", p.format, p.columns, p.rows)
+}
+
+fn constants(row: &Row) -> String {
+    row.constants.iter().map(|c| c.1.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// A run, a line each row.
+fn json(run: &Run) -> Result<String> {
+    fn lines<T: Serialize>(rows: &[T]) -> Result<String> {
+        let rows = rows.iter().map(serde_json::to_string).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(rows.join(",\n  "))
+    }
+    Ok(format!(
+        "{{\"card\":{:?},\"lanes\":{},\"default\":{},\"driver\":{:?},\n\"defaults\":[\n  {}],\n\"sweep\":[\n  {}],\n\"others\":[\n  {}]}}\n",
+        run.card,
+        run.lanes,
+        run.default,
+        run.driver,
+        lines(&run.defaults)?,
+        lines(&run.sweep)?,
+        lines(&run.others)?
+    ))
+}
+
+fn tables(runs: &[Run]) -> String {
+    let mut out = String::from(
+        "<!-- Written by `cargo xtask rdna4`. What it means: docs/rdna4.md. -->\n# What AMD's compiler makes of the kernels\n\n",
+    );
+    let Some(main) = runs.first() else { return out };
+    let _ = writeln!(
+        out,
+        "Driver: {}. Nothing was executed. Cells are VGPRs / waves a SIMD where not said otherwise.\n",
+        main.driver
+    );
+    defaults(&mut out, runs);
+    for format in SHOWN {
+        products(&mut out, runs, format);
+    }
+    others(&mut out, main);
+    out
+}
+
+fn label(run: &Run) -> String {
+    format!("{} wave{}", run.card, run.lanes)
+}
+
+/// VGPRs and waves, and what is spilled.
+fn cell(f: &Figures) -> String {
+    let spilled = match (f.spilled, f.scratch) {
+        (0, 0) => String::new(),
+        (spilled, scratch) => format!(", {spilled} spilled, {scratch} B scratch"),
+    };
+    format!("{} / {}{spilled}", f.vgprs, f.waves)
+}
+
+/// The default variants in the first run's order; other runs where they have the same shader in the same place among its namesakes.
+fn defaults(out: &mut String, runs: &[Run]) {
+    out.push_str("## Default variants\n\nThe pipelines that the engine makes for Qwen3-8B and Gemma 4 31B in Q4_K_M; constants in the order of their ids.\n\n");
+    let main = &runs[0];
+    let _ = write!(
+        out,
+        "| used by | shader | constants | invocations | SGPRs | LDS | code | latency | inverse throughput |"
+    );
+    for run in runs {
+        let _ = write!(out, " {} |", label(run));
+    }
+    out.push_str("\n|---|---|---|--:|--:|--:|--:|--:|--:|");
+    out.push_str(&"--:|".repeat(runs.len()));
+    out.push('\n');
+    for (i, row) in main.defaults.iter().enumerate() {
+        let f = &row.figures;
+        let _ = write!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            row.used.join(", "),
+            row.shader,
+            constants(row),
+            f.invocations,
+            f.sgprs,
+            f.lds,
+            f.code,
+            f.latency,
+            f.inverse_throughput
+        );
+        let place = main.defaults[..i].iter().filter(|r| r.shader == row.shader).count();
+        for run in runs {
+            let same = run.defaults.iter().filter(|r| r.shader == row.shader).nth(place);
+            let _ = write!(out, " {} |", same.map_or("—".into(), |r| cell(&r.figures)));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+/// Products of a format by columns and rows.
+fn products(out: &mut String, runs: &[Run], format: &str) {
+    let main = &runs[0];
+    let points: Vec<&Point> = main.sweep.iter().filter(|p| p.format == format).collect();
+    let _ = writeln!(
+        out,
+        "## Products of {format} by columns\n\nA matrix of 4096 rows of 4096. `cycles` is the inverse throughput over rows · columns, `*` the policy's tile.\n"
+    );
+    let _ = write!(out, "| columns | rows | code | cycles |");
+    for run in runs {
+        let _ = write!(out, " {} |", label(run));
+    }
+    let _ = writeln!(out, "\n|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
+    for p in points {
+        let mark = if p.default { " *" } else { "" };
+        let cycles = f64::from(p.figures.inverse_throughput) / f64::from(p.columns * p.rows);
+        let _ = write!(out, "| {}{mark} | {} | {} | {cycles:.0} |", p.columns, p.rows, p.figures.code);
+        for run in runs {
+            let same = |q: &&Point| (&q.format, q.columns, q.rows) == (&p.format, p.columns, p.rows);
+            let _ =
+                write!(out, " {} |", run.sweep.iter().find(same).map_or("—".into(), |q| cell(&q.figures)));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+/// Shaders that the two models do not use.
+fn others(out: &mut String, run: &Run) {
+    let _ = writeln!(
+        out,
+        "## Other shaders\n\nOf the pipelines that the kernels' own tests make, the one with the fewest waves; {}.\n\n| shader | pipelines | VGPRs / waves | LDS | code |\n|---|--:|--:|--:|--:|",
+        label(run)
+    );
+    for w in &run.others {
+        let f = &w.figures;
+        let _ = writeln!(out, "| {} | {} | {} | {} | {} |", w.shader, w.pipelines, cell(f), f.lds, f.code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(lanes: u32, default: bool, figures: Figures) -> Run {
+        let row = Row {
+            used: vec!["8B decode".into()],
+            shader: "norm".into(),
+            constants: vec![(0, 64), (3, 1)],
+            figures,
+        };
+        let point = Point { format: "Q4_K".into(), columns: 8, rows: 2, default: true, figures };
+        Run {
+            card: "gfx1201".into(),
+            lanes,
+            default,
+            driver: "radv Mesa 26".into(),
+            defaults: vec![row],
+            sweep: vec![point],
+            others: vec![],
+        }
+    }
+
+    fn figures(vgprs: u32, waves: u32) -> Figures {
+        Figures { vgprs, waves, ..Default::default() }
+    }
+
+    #[test]
+    fn spills_scratch_and_few_waves_of_default_variants_are_problems() {
+        let of = |f| problems(&[run(64, true, f)]);
+        assert_eq!(of(figures(48, 16)), Vec::<String>::new());
+        assert_eq!(of(figures(180, MIN_WAVES)), Vec::<String>::new());
+        let few = of(figures(252, MIN_WAVES - 1));
+        assert_eq!(few.len(), 2, "{few:?}");
+        assert!(few[0].starts_with("gfx1201 wave64: norm 64 1: 3 waves a SIMD"), "{few:?}");
+        assert!(few[1].contains("gemv Q4_K 8 columns, 2 rows"), "{few:?}");
+        assert!(of(Figures { spilled: 2, ..figures(48, 16) })[0].contains("2 registers are spilled"));
+        assert!(of(Figures { scratch: 64, ..figures(48, 16) })[0].contains("64 bytes of scratch"));
+        assert!(problems(&[run(32, false, figures(252, 1))]).is_empty(), "no policy takes it");
+    }
+
+    #[test]
+    fn runs_stand_side_by_side() {
+        let runs = [run(64, true, figures(48, 16)), run(32, false, figures(96, 12))];
+        let files = files(&runs).unwrap();
+        let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
+        assert_eq!(names, ["gfx1201-wave64.json", "gfx1201-wave32.json", "tables.md"]);
+        let read: Run = serde_json::from_str(&files[0].1).unwrap();
+        assert_eq!((read.lanes, &read.defaults, &read.sweep), (64, &runs[0].defaults, &runs[0].sweep));
+        let table = &files[2].1;
+        assert!(
+            table.contains("| 8B decode | norm | 64 1 | 0 | 0 | 0 | 0 | 0 | 0 | 48 / 16 | 96 / 12 |"),
+            "{table}"
+        );
+        assert!(table.contains("| 8 * | 2 | 0 | 0 | 48 / 16 | 96 / 12 |"), "{table}");
+    }
+}

@@ -73,7 +73,7 @@ fn product(
         epilogue: gemv::Epilogue::default(),
         out: Mat::dense(&out, M),
     };
-    gemv::record_tiled(&own, &mut recorder, "product", &args, tile)?;
+    gemv::record(&own, &mut recorder, "product", &args, tile)?;
     drop(recorder);
     let made = device.pipelines().pop().ok_or("no pipeline was made")?;
     Figures::of_pipeline(&made)

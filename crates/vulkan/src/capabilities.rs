@@ -182,6 +182,8 @@ pub enum ComponentType {
     F32,
     F64,
     Bf16,
+    F8E4M3,
+    F8E5M2,
     I8,
     I16,
     I32,

@@ -192,6 +192,8 @@ fn component(t: vk::ComponentTypeKHR) -> ComponentType {
         9 => U32,
         10 => U64,
         1_000_141_000 => Bf16,
+        1_000_491_002 => F8E4M3,
+        1_000_491_003 => F8E5M2,
         other => Other(other),
     }
 }

@@ -1,17 +1,17 @@
 //! The tables, and what fails.
 
 use super::measure::{Figures, Row, Run};
-use super::sweep::Point;
+use super::sweep::{Point, SWEPT};
 use crate::Result;
 use serde::Serialize;
 use std::fmt::Write;
 
 /// Waves of a SIMD below which a default variant fails. A wave waits some hundreds of cycles for memory; with fewer than this many in their
 /// turns the SIMD stands still meanwhile.
-pub const MIN_WAVES: u32 = 4;
+const MIN_WAVES: u32 = 4;
 
-/// The formats that the readable table shows; the JSON files have all.
-const SHOWN: [&str; 4] = ["Q4_K", "Q6_K", "Q8_0", "F16"];
+/// Bytes of the instruction cache of a work-group processor. A loop that is longer fetches its code anew each time.
+const INSTRUCTION_CACHE: u32 = 32 << 10;
 
 /// Every file by name: one of figures a run, and the tables.
 pub fn files(runs: &[Run]) -> Result<Vec<(String, String)>> {
@@ -37,6 +37,9 @@ pub fn problems(runs: &[Run]) -> Vec<String> {
                     "{} waves a SIMD, at least {MIN_WAVES} are wanted ({} VGPRs, {} bytes of LDS)",
                     f.waves, f.vgprs, f.lds
                 ),
+                Figures { code, .. } if code > INSTRUCTION_CACHE => {
+                    format!("{code} bytes of code, the instruction cache holds {INSTRUCTION_CACHE}")
+                }
                 _ => continue,
             };
             all.push(format!("{} wave{}: {what}: {why}", run.card, run.lanes));
@@ -82,7 +85,7 @@ fn tables(runs: &[Run]) -> String {
         main.driver
     );
     defaults(&mut out, runs);
-    for format in SHOWN {
+    for format in SWEPT {
         products(&mut out, runs, format);
     }
     others(&mut out, main);
@@ -144,12 +147,13 @@ fn defaults(out: &mut String, runs: &[Run]) {
 /// Products of a format by columns and rows.
 fn products(out: &mut String, runs: &[Run], format: &str) {
     let main = &runs[0];
-    let points: Vec<&Point> = main.sweep.iter().filter(|p| p.format == format).collect();
+    let mut points: Vec<&Point> = main.sweep.iter().filter(|p| p.format == format).collect();
+    points.sort_by_key(|p| (p.rows, p.columns, !p.default));
     let _ = writeln!(
         out,
-        "## Products of {format} by columns\n\nA matrix of 4096 rows of 4096. `cycles` is the inverse throughput over rows · columns, `*` the policy's tile.\n"
+        "## Products of {format} by columns\n\nA matrix of 4096 rows of 4096. `cycles` is the inverse throughput over rows · columns, `*` a tile of the policy; the others differ from its widest in rows and columns alone, and read x without shared memory.\n"
     );
-    let _ = write!(out, "| columns | rows | code | cycles |");
+    let _ = write!(out, "| rows | columns | code | cycles |");
     for run in runs {
         let _ = write!(out, " {} |", label(run));
     }
@@ -157,9 +161,11 @@ fn products(out: &mut String, runs: &[Run], format: &str) {
     for p in points {
         let mark = if p.default { " *" } else { "" };
         let cycles = f64::from(p.figures.inverse_throughput) / f64::from(p.columns * p.rows);
-        let _ = write!(out, "| {}{mark} | {} | {} | {cycles:.0} |", p.columns, p.rows, p.figures.code);
+        let _ = write!(out, "| {} | {}{mark} | {} | {cycles:.0} |", p.rows, p.columns, p.figures.code);
         for run in runs {
-            let same = |q: &&Point| (&q.format, q.columns, q.rows) == (&p.format, p.columns, p.rows);
+            let same = |q: &&Point| {
+                (&q.format, q.columns, q.rows, q.default) == (&p.format, p.columns, p.rows, p.default)
+            };
             let _ =
                 write!(out, " {} |", run.sweep.iter().find(same).map_or("—".into(), |q| cell(&q.figures)));
         }
@@ -209,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn spills_scratch_and_few_waves_of_default_variants_are_problems() {
+    fn spills_scratch_few_waves_and_long_code_of_default_variants_are_problems() {
         let of = |f| problems(&[run(64, true, f)]);
         assert_eq!(of(figures(48, 16)), Vec::<String>::new());
         assert_eq!(of(figures(180, MIN_WAVES)), Vec::<String>::new());
@@ -219,6 +225,8 @@ mod tests {
         assert!(few[1].contains("gemv Q4_K 8 columns, 2 rows"), "{few:?}");
         assert!(of(Figures { spilled: 2, ..figures(48, 16) })[0].contains("2 registers are spilled"));
         assert!(of(Figures { scratch: 64, ..figures(48, 16) })[0].contains("64 bytes of scratch"));
+        let long = Figures { code: INSTRUCTION_CACHE + 4, ..figures(48, 16) };
+        assert!(of(long)[0].contains("32772 bytes of code"));
         assert!(problems(&[run(32, false, figures(252, 1))]).is_empty(), "no policy takes it");
     }
 
@@ -235,6 +243,6 @@ mod tests {
             table.contains("| 8B decode | norm | 64 1 | 0 | 0 | 0 | 0 | 0 | 0 | 48 / 16 | 96 / 12 |"),
             "{table}"
         );
-        assert!(table.contains("| 8 * | 2 | 0 | 0 | 48 / 16 | 96 / 12 |"), "{table}");
+        assert!(table.contains("| 2 | 8 * | 0 | 0 | 48 / 16 | 96 / 12 |"), "{table}");
     }
 }

@@ -1,5 +1,6 @@
 //! `zinc bench`: how fast a model runs, with the output checked; and how fast kernels are.
 
+mod attention;
 mod kernels;
 mod measure;
 mod report;
@@ -60,11 +61,13 @@ struct FormatArgs {
 #[derive(clap::Subcommand)]
 enum What {
     Kernels(kernels::Args),
+    Attention(attention::Args),
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = match (&args.what, &args.model) {
         (Some(What::Kernels(kernels)), _) => return kernels::run(kernels, out),
+        (Some(What::Attention(attention)), _) => return attention::run(attention, out),
         (None, Some(model)) => model,
         (None, None) => {
             return Err(usage("`--model` is missing", "`zinc bench -m FILE`, or `zinc bench kernels`"));

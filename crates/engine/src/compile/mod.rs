@@ -37,6 +37,12 @@ impl Shape {
             Rows::Logits => self.logit_rows,
         }
     }
+
+    /// How many of a buffer's rows lie side by side in their sequence: where each sequence has logits of its last row alone, as many as
+    /// the longest part has at least if the others have one each.
+    pub fn run(self, rows: u32) -> u32 {
+        if rows == self.rows { rows.saturating_sub(self.logit_rows.max(1)) + 1 } else { 1 }
+    }
 }
 
 /// A device as the compiler sees it.

@@ -30,9 +30,10 @@ pub(super) fn select(
         Call::Linear { weight, .. } => product(weight, false),
         Call::GatedLinear { gate, .. } => product(gate, true),
         Call::Attention { kv, heads, .. } => {
-            let shape = attention_shape(plan, kv, heads);
+            let heads = attention_shape(plan, kv, heads);
             let policy = &target.policy.attention;
-            attention::select(policy, target.policy.subgroup_size, target.caps, &shape).map(|_| None)
+            attention::select(policy, target.policy.subgroup_size, target.caps, &heads, shape.run(rows))
+                .map(|_| None)
         }
         Call::RmsNorm { x, group, .. } => norm::supports("rms_norm", x.width, group, rows).map(|()| None),
         Call::L2Norm { x, group, .. } => norm::supports("l2_norm", x.width, group, rows).map(|()| None),

@@ -12,7 +12,7 @@ use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, k
 use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
 use zinc_vulkan::{Recorder, Slice};
 
-/// Most bytes that attention may use for its key blocks; beyond, rows are computed in several passes.
+/// Most bytes that attention may use for the key blocks of rows outside tiles; beyond, they are computed in several passes.
 pub const ATTENTION_BYTES: u64 = 256 << 20;
 
 /// Bytes of the kernels' own scratch for steps of a shape, or a narrower one, and a context.
@@ -32,7 +32,9 @@ pub fn work_bytes(kernels: &Kernels, plan: &Plan, shape: Shape, context: u32) ->
             rows,
             reason: e.reason,
         })?;
-        bytes = bytes.max(row.max(ATTENTION_BYTES.min(row * u64::from(rows))));
+        // More rows of a sequence are computed in tiles, more sequences in several passes.
+        let at_once = rows.min(kernels.policy().attention.tiled_rows);
+        bytes = bytes.max(row.max(ATTENTION_BYTES.min(row * u64::from(at_once))));
     }
     Ok(bytes)
 }
@@ -219,6 +221,7 @@ impl<'a> Recording<'a> {
                     scratch: &self.executor.buffers.work,
                     out: self.mat(out)?,
                     rows,
+                    run: self.schedule.shape.run(rows),
                 };
                 attention::attention::record(k, rec, label, &args)?;
             }

@@ -1,6 +1,6 @@
 #version 460
 // Softmax attention of a row over one block of KEY_BLOCK keys: a workgroup takes the HEADS query heads of a KV head that
-// share the loads of K and V, and writes maximum, sum and weighted values of each. attention_combine joins the blocks.
+// share the loads of K and V, and writes exponent, sum and weighted values of each. attention_combine joins the blocks.
 //
 // Blocks lie at multiples of KEY_BLOCK positions, so what a workgroup computes depends on its row alone. Workgroups beyond
 // the row's position, or outside its window, leave at once.
@@ -15,10 +15,10 @@ layout(constant_id = 1) const uint KEY_SIZE = 128;
 layout(constant_id = 2) const uint VALUE_SIZE = 128;
 // Query heads a workgroup.
 layout(constant_id = 3) const uint HEADS = 4;
-// Lanes that share a key: a power of two, at most a subgroup.
-layout(constant_id = 4) const uint LANES = 8;
 // A multiple of THREADS / LANES.
-layout(constant_id = 5) const uint KEY_BLOCK = 64;
+layout(constant_id = 4) const uint KEY_BLOCK = 64;
+// Elements of a value that are in shared memory at a time, a multiple of 8.
+layout(constant_id = 5) const uint VALUE_PART = 128;
 
 layout(push_constant, scalar) uniform Push {
     F32In q;
@@ -26,7 +26,7 @@ layout(push_constant, scalar) uniform Push {
     uvec2 v_cache;
     RowsIn rows;
     U32In pages;
-    F32 parts;       // [row][head][block](VALUE_SIZE values, maximum, sum, 2 unused)
+    F32 parts;       // [row][head][block](VALUE_SIZE values, exponent, sum, 2 unused)
     uint q_stride;
     uint kv_heads;
     uint group;      // query heads a KV head
@@ -41,34 +41,37 @@ const uint TEAMS = THREADS / LANES;
 const uint TEAM_KEYS = KEY_BLOCK / TEAMS;
 const uint KEY_CHUNKS = KEY_SIZE / 8;
 const uint VALUE_CHUNKS = VALUE_SIZE / 8;
-// The values' keys are shared out over slices of the workgroup.
-const uint SLICES = THREADS / VALUE_CHUNKS;
-// Keys of a slice, and how many of their values are loaded before the scores are computed.
-const uint SLICE_KEYS = (KEY_BLOCK + SLICES - 1) / SLICES;
-const uint EARLY_KEYS = SLICE_KEYS < 8 ? SLICE_KEYS : 8;
-// Heads that are summed over the slices at a time: as many as 16 KiB hold.
-const uint SUM_HEADS = HEADS < 512 / THREADS ? HEADS : (THREADS < 512 ? 512 / THREADS : 1);
+const uint PART_CHUNKS = VALUE_PART / 8;
+// Chunks of values that an invocation loads; the first part's before the scores are computed.
+const uint VALUE_LOADS = (KEY_BLOCK * PART_CHUNKS + THREADS - 1) / THREADS;
+// The padding spreads the lanes over the banks of shared memory.
+const uint PARTIALS = HEADS * KEY_BLOCK + 4;
+
+// Four elements of a value as they lie in the cache.
+#ifdef KV_F16
+#define Quad uvec2
+#else
+#define Quad vec4
+#endif
 
 shared vec4 query[HEADS * KEY_SIZE / 4];
 shared uint cache_row[KEY_BLOCK];
-shared float score[HEADS * KEY_BLOCK];
-shared vec4 slice_sum[SUM_HEADS * SLICES * VALUE_SIZE / 4];
+shared float partial[LANES * PARTIALS];
+shared float weight[HEADS * KEY_BLOCK];
+shared float head_exponent[HEADS];
+shared Quad values[KEY_BLOCK * VALUE_PART / 4];
 
-float dot8(vec4 a0, vec4 a1, vec4 b0, vec4 b1, float sum) {
-    sum = fma(a0.x, b0.x, sum);
-    sum = fma(a0.y, b0.y, sum);
-    sum = fma(a0.z, b0.z, sum);
-    sum = fma(a0.w, b0.w, sum);
-    sum = fma(a1.x, b1.x, sum);
-    sum = fma(a1.y, b1.y, sum);
-    sum = fma(a1.z, b1.z, sum);
-    return fma(a1.w, b1.w, sum);
+vec4 decode(Quad bits) {
+#ifdef KV_F16
+    return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+#else
+    return bits;
+#endif
 }
 
-// score[head][key] of the block.
-void compute_scores(uint first, uint last) {
-    uint team = gl_SubgroupID * (gl_SubgroupSize / LANES) + gl_SubgroupInvocationID / LANES;
-    uint lane = gl_SubgroupInvocationID % LANES;
+// partial[lane][head][key] of the block.
+void compute_partials() {
+    uint team = gl_LocalInvocationIndex / LANES, lane = gl_LocalInvocationIndex % LANES;
     float sum[TEAM_KEYS * HEADS];
     [[unroll]] for (uint i = 0; i < TEAM_KEYS * HEADS; i++) sum[i] = 0.0;
     uvec2 key[TEAM_KEYS];
@@ -86,89 +89,82 @@ void compute_scores(uint first, uint last) {
         }
     }
     [[unroll]] for (uint j = 0; j < TEAM_KEYS; j++) {
-        uint i = team + TEAMS * j;
-        bool visible = i >= first && i <= last;
         [[unroll]] for (uint h = 0; h < HEADS; h++) {
-            float s = sum[j * HEADS + h];
-            [[unroll]] for (uint other = LANES / 2; other > 0; other /= 2) s += subgroupShuffleXor(s, other);
-            s *= p.scale;
-            if (p.softcap != 0.0) s = p.softcap * tanh(clamp(s / p.softcap, -15.0, 15.0));
-            if (lane == 0) score[h * KEY_BLOCK + i] = visible ? s : HIDDEN;
+            partial[lane * PARTIALS + h * KEY_BLOCK + team + TEAMS * j] = sum[j * HEADS + h];
         }
     }
 }
 
-// Turns scores into exp(score - maximum); a subgroup takes a head.
-void compute_weights(uint part, uint heads) {
+// Scores become weights; a subgroup takes a head. The maximum is the same in any order.
+void compute_weights(uint heads, uint first, uint last) {
     for (uint h = gl_SubgroupID; h < heads; h += gl_NumSubgroups) {
         float maximum = HIDDEN;
         for (uint i = gl_SubgroupInvocationID; i < KEY_BLOCK; i += gl_SubgroupSize) {
-            maximum = max(maximum, score[h * KEY_BLOCK + i]);
+            float dot = 0.0;
+            [[unroll]] for (uint lane = 0; lane < LANES; lane++) dot += partial[lane * PARTIALS + h * KEY_BLOCK + i];
+            float s = i >= first && i <= last ? finish_score(dot, p.scale, p.softcap) : HIDDEN;
+            weight[h * KEY_BLOCK + i] = s;
+            maximum = max(maximum, s);
         }
-        maximum = subgroupMax(maximum);
-        float sum = 0.0;
+        float r = exponent(subgroupMax(maximum));
         for (uint i = gl_SubgroupInvocationID; i < KEY_BLOCK; i += gl_SubgroupSize) {
-            float s = score[h * KEY_BLOCK + i];
-            float weight = s == HIDDEN ? 0.0 : exp(s - maximum);
-            score[h * KEY_BLOCK + i] = weight;
-            sum += weight;
+            float s = weight[h * KEY_BLOCK + i];
+            weight[h * KEY_BLOCK + i] = s == HIDDEN ? 0.0 : weight_of(s, r);
         }
-        sum = subgroupAdd(sum);
-        if (subgroupElect()) {
-            uint at = part + h * p.max_blocks * (VALUE_SIZE + PART_EXTRA) + VALUE_SIZE;
-            p.parts.v[at] = maximum;
-            p.parts.v[at + 1] = sum;
+        if (subgroupElect()) head_exponent[h] = r;
+    }
+}
+
+// The chunks of a part that this invocation brings to shared memory.
+void load_values(uint first_chunk, out KvChunk bits[VALUE_LOADS]) {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = gl_LocalInvocationIndex + j * THREADS;
+        uint key = min(i / PART_CHUNKS, KEY_BLOCK - 1), chunk = min(first_chunk + i % PART_CHUNKS, VALUE_CHUNKS - 1);
+        bits[j] = kv_load(kv_address(p.v_cache, cache_row[key], VALUE_SIZE), chunk);
+    }
+}
+
+void store_values(KvChunk bits[VALUE_LOADS]) {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = gl_LocalInvocationIndex + j * THREADS;
+        if (i < KEY_BLOCK * PART_CHUNKS) {
+#ifdef KV_F16
+            values[2 * i] = bits[j].xy;
+            values[2 * i + 1] = bits[j].zw;
+#else
+            values[2 * i] = bits[j].low;
+            values[2 * i + 1] = bits[j].high;
+#endif
         }
     }
 }
 
-KvChunk load_values(uint chunk, uint i) {
-    return kv_load(kv_address(p.v_cache, cache_row[i], VALUE_SIZE), chunk);
-}
-
-void add_values(KvChunk bits, uint i, inout vec4 v0[HEADS], inout vec4 v1[HEADS]) {
-    vec4 x0, x1;
-    kv_decode(bits, x0, x1);
-    [[unroll]] for (uint h = 0; h < HEADS; h++) {
-        vec4 w = vec4(score[h * KEY_BLOCK + i]);
-        v0[h] = fma(w, x0, v0[h]);
-        v1[h] = fma(w, x1, v1[h]);
-    }
-}
-
-void compute_values(uint part, uint heads, KvChunk early[EARLY_KEYS]) {
-    uint slice = gl_LocalInvocationIndex / VALUE_CHUNKS, chunk = gl_LocalInvocationIndex % VALUE_CHUNKS;
-    vec4 v0[HEADS], v1[HEADS];
-    [[unroll]] for (uint h = 0; h < HEADS; h++) v0[h] = v1[h] = vec4(0.0);
-    if (slice < SLICES) {
-        [[unroll]] for (uint j = 0; j < EARLY_KEYS; j++) {
-            uint i = slice + j * SLICES;
-            if (i < KEY_BLOCK) add_values(early[j], i, v0, v1);
-        }
-        for (uint i = slice + EARLY_KEYS * SLICES; i < KEY_BLOCK; i += SLICES) {
-            add_values(load_values(chunk, i), i, v0, v1);
-        }
-    }
-    [[unroll]] for (uint first = 0; first < HEADS; first += SUM_HEADS) {
-        barrier();
-        if (slice < SLICES) {
-            [[unroll]] for (uint h = 0; h < SUM_HEADS; h++) {
-                if (first + h < HEADS) {
-                    uint at = (h * SLICES + slice) * (VALUE_SIZE / 4) + 2 * chunk;
-                    slice_sum[at] = v0[first + h];
-                    slice_sum[at + 1] = v1[first + h];
-                }
+// The sums of the part that is in shared memory, whose first column is 4 · `first_column`.
+void compute_values(uint part, uint heads, uint first_column) {
+    for (uint i = gl_LocalInvocationIndex; i < HEADS * (VALUE_PART / 4); i += THREADS) {
+        uint h = i / (VALUE_PART / 4), own = i % (VALUE_PART / 4), column = first_column + own;
+        if (h >= heads || column >= VALUE_SIZE / 4) continue;
+        vec4 sum = vec4(0.0);
+        for (uint key = 0; key < KEY_BLOCK; key += 8) {
+            [[unroll]] for (uint j = 0; j < 8; j++) {
+                vec4 v = decode(values[(key + j) * (VALUE_PART / 4) + own]);
+                sum = fma(vec4(weight[h * KEY_BLOCK + key + j]), v, sum);
             }
         }
-        barrier();
-        for (uint i = gl_LocalInvocationIndex; i < SUM_HEADS * VALUE_SIZE / 4; i += THREADS) {
-            uint h = i / (VALUE_SIZE / 4), column = i % (VALUE_SIZE / 4);
-            if (first + h >= heads) break;
-            vec4 sum = vec4(0.0);
-            for (uint s = 0; s < SLICES; s++) sum += slice_sum[(h * SLICES + s) * (VALUE_SIZE / 4) + column];
-            Vec4(p.parts).v[(part + (first + h) * p.max_blocks * (VALUE_SIZE + PART_EXTRA)) / 4 + column] = sum;
-        }
+        Vec4(p.parts).v[(part + h * p.max_blocks * (VALUE_SIZE + PART_EXTRA)) / 4 + column] = sum;
     }
+}
+
+void write_sums(uint part, uint heads) {
+    uint h = gl_LocalInvocationIndex;
+    if (h >= heads) return;
+    vec4 sum = vec4(0.0);
+    for (uint i = h * KEY_BLOCK; i < (h + 1) * KEY_BLOCK; i += 4) {
+        sum += vec4(weight[i], weight[i + 1], weight[i + 2], weight[i + 3]);
+    }
+    uint at = part + h * p.max_blocks * (VALUE_SIZE + PART_EXTRA) + VALUE_SIZE;
+    p.parts.v[at] = head_exponent[h];
+    p.parts.v[at + 1] = (sum.x + sum.y) + (sum.z + sum.w);
 }
 
 void main() {
@@ -196,15 +192,21 @@ void main() {
         query[i] = used ? vec4(p.q.v[at], p.q.v[at + 1], p.q.v[at + 2], p.q.v[at + 3]) : vec4(0.0);
     }
     barrier();
-    KvChunk early[EARLY_KEYS];
-    uint slice = gl_LocalInvocationIndex / VALUE_CHUNKS;
-    [[unroll]] for (uint j = 0; j < EARLY_KEYS; j++) {
-        early[j] = load_values(gl_LocalInvocationIndex % VALUE_CHUNKS, min(slice + j * SLICES, KEY_BLOCK - 1));
-    }
-    compute_scores(first, last);
+    KvChunk bits[VALUE_LOADS];
+    load_values(0, bits);
+    compute_partials();
+    store_values(bits);
+    barrier();
+    compute_weights(heads, first, last);
     barrier();
     uint part = ((row * p.kv_heads * p.group + first_head) * p.max_blocks + gl_WorkGroupID.x) * (VALUE_SIZE + PART_EXTRA);
-    compute_weights(part, heads);
-    barrier();
-    compute_values(part, heads, early);
+    compute_values(part, heads, 0);
+    for (uint chunk = PART_CHUNKS; chunk < VALUE_CHUNKS; chunk += PART_CHUNKS) {
+        barrier();
+        load_values(chunk, bits);
+        store_values(bits);
+        barrier();
+        compute_values(part, heads, 2 * chunk);
+    }
+    write_sums(part, heads);
 }

@@ -1,6 +1,7 @@
 //! `softmax(scale · q·k, soft-capped, causal, within the window) · v`.
 
-use super::policy::{Shape, Variant, select};
+use super::policy::{Shape, Split, Variant, select};
+use super::tiled;
 use crate::kv::KvCache;
 use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, RowInfo, Unsupported};
@@ -56,12 +57,14 @@ pub struct Args<'a> {
     pub row_info: &'a Slice,
     /// Every row's position is below this, now and whenever the commands are submitted again.
     pub max_keys: u32,
-    /// [`scratch_bytes`] for all rows, or for some: then they are computed in several passes.
+    /// [`scratch_bytes`] for all rows, or for some: then they are computed in several passes. Tiles need none.
     pub scratch: &'a Slice,
     /// Output, `heads · value_size` columns.
     pub out: Mat<'a>,
     /// Rows.
     pub rows: u32,
+    /// How many rows of a sequence lie side by side, about. Does not change results.
+    pub run: u32,
 }
 
 /// Values of a block's result, then maximum, sum and padding (`PART_EXTRA` of the shaders).
@@ -73,7 +76,7 @@ fn max_blocks(key_block: u32, max_keys: u32, window: Option<u32>) -> u32 {
     window.map_or(all, |w| all.min((w.max(1) - 1).div_ceil(key_block) + 1))
 }
 
-/// Scratch bytes that a row needs; `rows` rows at once need `rows` times as much.
+/// Scratch bytes that a row needs where it is computed for itself; `rows` rows at once need `rows` times as much.
 ///
 /// # Errors
 /// As [`select`].
@@ -83,30 +86,56 @@ pub fn scratch_bytes(
     max_keys: u32,
     window: Option<u32>,
 ) -> Result<u64, Unsupported> {
-    let variant = choose(k, shape)?;
-    let blocks = max_blocks(variant.key_block, max_keys, window);
+    let split = Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), shape)?;
+    let blocks = max_blocks(split.key_block, max_keys, window);
     Ok(u64::from(shape.heads) * u64::from(blocks) * u64::from(shape.value_size + PART_EXTRA) * 4)
 }
 
-fn choose(k: &Kernels, shape: &Shape) -> Result<Variant, Unsupported> {
-    select(&k.policy().attention, k.subgroup_size(), k.caps(), shape)
-}
-
-/// Records both kernels.
+/// Records the kernels of the variant that the policy chooses.
 ///
 /// # Errors
 /// Shapes without a variant, widths that do not fit, scratch for less than a row, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
+    let variant = select(&k.policy().attention, k.subgroup_size(), k.caps(), &args.shape(), args.run)?;
+    record_variant(k, rec, label, args, &variant)
+}
+
+/// As [`record`], with a given variant.
+pub(super) fn record_variant(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    variant: &Variant,
+) -> Result<(), Error> {
     let (cache, heads) = (&args.cache, args.heads);
-    let shape =
-        Shape { heads, kv_heads: cache.kv_heads, key_size: cache.key_size, value_size: cache.value_size };
     cache.check("attention")?;
-    let variant = choose(k, &shape)?;
     if args.q.width != heads * cache.key_size || args.out.width != heads * cache.value_size {
         let reason = format!("{heads} heads of {} and {} columns", args.q.width, args.out.width);
         return Ok(refuse("attention", reason)?);
     }
-    let row_bytes = scratch_bytes(k, &shape, args.max_keys, args.window)?;
+    match variant {
+        Variant::Split(split) => record_split(k, rec, label, args, split),
+        Variant::Tiled(tile) => tiled::record(k, rec, label, args, tile),
+    }
+}
+
+impl Args<'_> {
+    pub(super) fn shape(&self) -> Shape {
+        let cache = &self.cache;
+        let (key_size, value_size) = (cache.key_size, cache.value_size);
+        Shape { heads: self.heads, kv_heads: cache.kv_heads, key_size, value_size }
+    }
+}
+
+fn record_split(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    split: &Split,
+) -> Result<(), Error> {
+    let row_bytes = scratch_bytes(k, &args.shape(), args.max_keys, args.window)?;
     // Elements of scratch are numbered in 32 bits.
     let pass = (args.scratch.len().min(u64::from(u32::MAX) * 4) / row_bytes).min(65_535) as u32;
     if pass == 0 || !args.scratch.address().is_multiple_of(16) {
@@ -115,7 +144,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         return Ok(refuse("attention", reason)?);
     }
     for first in (0..args.rows).step_by(pass as usize) {
-        record_rows(k, rec, label, args, &variant, first, pass.min(args.rows - first))?;
+        record_rows(k, rec, label, args, split, first, pass.min(args.rows - first))?;
     }
     Ok(())
 }
@@ -126,7 +155,7 @@ fn record_rows(
     rec: &mut Recorder,
     label: &str,
     args: &Args<'_>,
-    variant: &Variant,
+    variant: &Split,
     first: u32,
     rows: u32,
 ) -> Result<(), Error> {
@@ -155,8 +184,8 @@ fn record_rows(
                 (1, cache.key_size),
                 (2, cache.value_size),
                 (3, variant.heads),
-                (4, variant.key_lanes),
-                (5, variant.key_block),
+                (4, variant.key_block),
+                (5, variant.value_part),
             ],
             bindings: &[
                 Binding::read(&args.q.rows(first, rows)?),

@@ -1,5 +1,6 @@
 //! How attention is cut into workgroups, by class of device.
 
+use super::tile::{Tile, TilePolicy};
 use crate::launch::{refuse, threads};
 use crate::{DeviceClass, Unsupported};
 use zinc_vulkan::Capabilities;
@@ -7,32 +8,69 @@ use zinc_vulkan::Capabilities;
 /// Tuning of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttentionPolicy {
-    /// Keys of a block.
+    /// Keys of a block, a power of two. Changes the order of sums.
     pub key_block: u32,
-    /// Invocations of a workgroup.
+    /// Invocations of a workgroup that takes a block of keys.
     pub threads: u32,
-    /// Lanes that share a key, where a subgroup and the head have so many.
-    pub key_lanes: u32,
-    /// Most query heads of a KV head that share the loads of its keys and values.
+    /// Most query heads of a KV head that share the loads of its keys and values there.
     pub heads: u32,
     /// Invocations of a workgroup that joins the blocks.
     pub combine_threads: u32,
+    /// Fewest rows of a sequence side by side that are computed in tiles: as many as keep the device busy.
+    pub tiled_rows: u32,
+    /// How tiles are cut.
+    pub tile: TilePolicy,
 }
 
 impl AttentionPolicy {
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> AttentionPolicy {
+        let tile = TilePolicy {
+            threads: 128,
+            queries: 64,
+            blocks: 2,
+            key_threads: 16,
+            columns: 2,
+            values: 64,
+            stage: 32,
+            value_keys: 16,
+        };
         match class {
             // Measured on a Hopper card at 128 to 8,192 keys. Longer blocks gain a tenth at 8,192 and lose as much at 128.
-            DeviceClass::Nvidia => {
-                AttentionPolicy { key_block: 32, threads: 128, key_lanes: 8, heads: 4, combine_threads: 512 }
-            }
-            DeviceClass::Amd | DeviceClass::Other => {
-                AttentionPolicy { key_block: 64, threads: 128, key_lanes: 8, heads: 4, combine_threads: 256 }
-            }
-            DeviceClass::Software => {
-                AttentionPolicy { key_block: 32, threads: 64, key_lanes: 4, heads: 4, combine_threads: 64 }
-            }
+            DeviceClass::Nvidia => AttentionPolicy {
+                key_block: 32,
+                threads: 128,
+                heads: 4,
+                combine_threads: 512,
+                tiled_rows: 48,
+                tile,
+            },
+            DeviceClass::Amd | DeviceClass::Other => AttentionPolicy {
+                key_block: 64,
+                threads: 128,
+                heads: 4,
+                combine_threads: 256,
+                tiled_rows: 32,
+                tile: TilePolicy { blocks: 1, ..tile },
+            },
+            DeviceClass::Software => AttentionPolicy {
+                key_block: 32,
+                threads: 64,
+                heads: 4,
+                combine_threads: 64,
+                tiled_rows: 4,
+                // Short code: such drivers take seconds to compile an unrolled tile.
+                tile: TilePolicy {
+                    threads: 64,
+                    queries: 16,
+                    blocks: 1,
+                    key_threads: 8,
+                    columns: 1,
+                    values: 64,
+                    stage: 16,
+                    value_keys: 8,
+                },
+            },
         }
     }
 }
@@ -50,70 +88,111 @@ pub struct Shape {
     pub value_size: u32,
 }
 
-/// The specialisation of both kernels.
+/// How attention is computed. Both ways give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Variant {
+pub enum Variant {
+    /// Every row for itself, its keys split over workgroups: for few rows.
+    Split(Split),
+    /// Rows in tiles that share the loads of keys and values: for many rows of a sequence.
+    Tiled(Tile),
+}
+
+impl Variant {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Variant::Split(_) => "split",
+            Variant::Tiled(_) => "tiled",
+        }
+    }
+}
+
+/// The specialisation of `attention.comp` and `attention_combine.comp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
     /// Invocations of a workgroup.
     pub threads: u32,
     /// Query heads that a workgroup works on.
     pub heads: u32,
     /// Workgroups that share a KV head's query heads.
     pub splits: u32,
-    /// Lanes that share a key.
-    pub key_lanes: u32,
     /// Keys of a block.
     pub key_block: u32,
+    /// Elements of a value in shared memory at a time.
+    pub value_part: u32,
     /// Invocations of a workgroup that joins the blocks.
     pub combine_threads: u32,
 }
 
-/// The variant for a shape.
+/// The variant for a shape and this many rows of a sequence side by side.
 ///
 /// # Errors
-/// Head sizes that are no multiple of 8 or above 1,024, query heads that do not divide among the KV heads, too little shared memory.
+/// As [`Split::of`].
 pub fn select(
     policy: &AttentionPolicy,
     subgroup_size: u32,
     caps: &Capabilities,
     shape: &Shape,
+    run: u32,
 ) -> Result<Variant, Unsupported> {
-    let &Shape { heads, kv_heads, key_size, value_size } = shape;
-    if [key_size, value_size].iter().any(|s| !(8..=1024).contains(s) || !s.is_multiple_of(8)) {
-        let reason = format!("heads of {key_size} and {value_size}; multiples of 8 up to 1024 are possible");
-        return refuse("attention", reason);
-    }
-    if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) {
-        return refuse("attention", format!("{heads} query heads on {kv_heads} KV heads"));
-    }
-    let workgroup = threads(caps, subgroup_size, policy.threads.max(value_size / 8));
-    // A power of two, no more than the head has 16-byte loads.
-    let chunks = key_size / 8;
-    let key_lanes = policy.key_lanes.min(subgroup_size).min(1 << chunks.ilog2());
-    let key_block = policy.key_block.next_multiple_of(workgroup / key_lanes);
-    let combine_threads = threads(caps, subgroup_size, policy.combine_threads.max(value_size / 4));
-    if workgroup < value_size / 8 || combine_threads < value_size / 4 {
-        return refuse("attention", format!("heads of {value_size} need larger workgroups than there are"));
-    }
-    let group = heads / kv_heads;
-    let fits = |&n: &u32| {
-        shared_bytes(workgroup, n, key_size, value_size, key_block) <= u64::from(caps.limits.shared_memory)
+    let split = Split::of(policy, subgroup_size, caps, shape)?;
+    let tile = match run >= policy.tiled_rows {
+        true => Tile::of(&policy.tile, policy.key_block, subgroup_size, caps, shape),
+        false => None,
     };
-    let Some(heads) = (1..=group.min(policy.heads)).rev().find(fits) else {
-        return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
-    };
-    // Equal shares: 7 query heads at most 4 at a time are 4 and 3.
-    let heads = group.div_ceil(group.div_ceil(heads));
-    let splits = group.div_ceil(heads);
-    Ok(Variant { threads: workgroup, heads, splits, key_lanes, key_block, combine_threads })
+    Ok(tile.map_or(Variant::Split(split), Variant::Tiled))
 }
 
-/// Shared memory of `attention.comp`.
-fn shared_bytes(threads: u32, heads: u32, key_size: u32, value_size: u32, key_block: u32) -> u64 {
-    let slices = threads / (value_size / 8);
-    let floats = heads * key_size
-        + key_block
-        + heads * key_block
-        + heads.min((512 / threads).max(1)) * slices * value_size;
+impl Split {
+    /// The specialisation for a shape.
+    ///
+    /// # Errors
+    /// Head sizes that are no multiple of 8 or above 1,024, query heads that do not divide among the KV heads, too little shared memory.
+    pub fn of(
+        policy: &AttentionPolicy,
+        subgroup_size: u32,
+        caps: &Capabilities,
+        shape: &Shape,
+    ) -> Result<Split, Unsupported> {
+        let &Shape { heads, kv_heads, key_size, value_size } = shape;
+        if [key_size, value_size].iter().any(|s| !(8..=1024).contains(s) || !s.is_multiple_of(8)) {
+            let reason =
+                format!("heads of {key_size} and {value_size}; multiples of 8 up to 1024 are possible");
+            return refuse("attention", reason);
+        }
+        if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) {
+            return refuse("attention", format!("{heads} query heads on {kv_heads} KV heads"));
+        }
+        let (workgroup, key_block) = (threads(caps, subgroup_size, policy.threads), policy.key_block);
+        if !(key_block * 8).is_multiple_of(workgroup) {
+            return refuse("attention", format!("{key_block} keys do not divide among {workgroup} lanes"));
+        }
+        let combine_threads = threads(caps, subgroup_size, policy.combine_threads.max(value_size / 4));
+        if combine_threads < value_size / 4 {
+            let reason = format!("heads of {value_size} need larger workgroups than there are");
+            return refuse("attention", reason);
+        }
+        let group = heads / kv_heads;
+        let limit = u64::from(caps.limits.shared_memory);
+        let fits = |heads: u32, part: u32| shared_bytes(heads, key_size, part, key_block) <= limit;
+        // Values in as few parts as fit beside as many heads as share them.
+        let most = value_size.min(8192 / key_block);
+        let parts = || (1..=most / 8).rev().map(|chunks| 8 * chunks);
+        let choices = (1..=group.min(policy.heads)).rev().flat_map(|n| parts().map(move |part| (n, part)));
+        let Some((heads, value_part)) = choices.into_iter().find(|&(n, part)| fits(n, part)) else {
+            return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
+        };
+        // Equal shares: 7 query heads at most 4 at a time are 4 and 3.
+        let heads = group.div_ceil(group.div_ceil(heads));
+        let splits = group.div_ceil(heads);
+        Ok(Split { threads: workgroup, heads, splits, key_block, value_part, combine_threads })
+    }
+}
+
+/// Shared memory of `attention.comp` on a cache of f32.
+fn shared_bytes(heads: u32, key_size: u32, value_part: u32, key_block: u32) -> u64 {
+    let partials = 8 * (heads * key_block + 4);
+    let floats = heads * (key_size + key_block + 1) + key_block + partials + key_block * value_part;
     u64::from(floats) * 4
 }
 
@@ -125,14 +204,17 @@ mod tests {
     fn caps(shared_memory: u32) -> Capabilities {
         Capabilities {
             limits: Limits { shared_memory, workgroup_invocations: 1024, ..Default::default() },
-            subgroup: Subgroup { max_workgroup_subgroups: 32, ..Default::default() },
+            subgroup: Subgroup { max_workgroup_subgroups: 256, ..Default::default() },
             ..Default::default()
         }
     }
 
+    const CLASSES: [DeviceClass; 4] =
+        [DeviceClass::Nvidia, DeviceClass::Amd, DeviceClass::Software, DeviceClass::Other];
+
     #[test]
     fn every_shape_fits_in_the_least_shared_memory() {
-        for class in [DeviceClass::Nvidia, DeviceClass::Amd, DeviceClass::Software, DeviceClass::Other] {
+        for class in CLASSES {
             for subgroup in [4, 8, 16, 32, 64] {
                 for (heads, kv_heads, key_size, value_size) in [
                     (32, 8, 128, 128),
@@ -142,18 +224,40 @@ mod tests {
                     (9, 3, 64, 64),
                     (1, 1, 192, 128),
                     (2, 2, 8, 512),
+                    (71, 1, 64, 64),
+                    (16, 1, 16, 8),
                 ] {
                     let shape = Shape { heads, kv_heads, key_size, value_size };
                     let policy = AttentionPolicy::of(class);
-                    let v = select(&policy, subgroup, &caps(32768), &shape).expect("a variant");
+                    let v = Split::of(&policy, subgroup, &caps(32768), &shape).expect("a variant");
                     assert!(v.heads * v.splits >= heads / kv_heads && v.heads > 0);
-                    assert!(v.threads.is_multiple_of(subgroup) && v.key_lanes <= subgroup);
+                    assert!(v.threads.is_multiple_of(subgroup) && v.key_block.is_multiple_of(v.threads / 8));
+                    assert!(v.value_part.is_multiple_of(8) && v.combine_threads >= value_size / 4);
+
+                    let t = Tile::of(&policy.tile, policy.key_block, subgroup, &caps(32768), &shape);
+                    let t = t.unwrap_or_else(|| panic!("no tile for {shape:?} on {class:?}, {subgroup}"));
+                    assert!(t.heads * t.splits >= heads / kv_heads && t.rows() > 0);
+                    let (keys, rows) = (t.blocks * t.key_block, t.threads / t.key_threads);
                     assert!(
-                        v.key_block.is_multiple_of(v.threads / v.key_lanes) && v.key_block.is_multiple_of(16)
+                        t.queries.is_multiple_of(rows) && keys.is_multiple_of(4 * t.key_threads),
+                        "{t:?}"
                     );
-                    assert!(v.threads >= value_size / 8 && v.combine_threads >= value_size / 4);
+                    assert!(t.queries.is_multiple_of(t.threads / t.column_threads), "{t:?}");
+                    assert!(t.key_block.is_multiple_of(t.value_keys) && t.value_keys.is_multiple_of(4));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn many_rows_of_a_sequence_are_tiled() {
+        let shape = Shape { heads: 32, kv_heads: 8, key_size: 128, value_size: 128 };
+        for class in CLASSES {
+            let policy = AttentionPolicy::of(class);
+            let name = |run| select(&policy, 32, &caps(32768), &shape, run).map(|v| v.name());
+            assert_eq!(name(1), Ok("split"));
+            assert_eq!(name(512), Ok("tiled"));
+            assert_eq!(name(policy.tiled_rows), Ok("tiled"));
         }
     }
 
@@ -161,8 +265,8 @@ mod tests {
     fn what_is_impossible_is_refused() {
         let policy = AttentionPolicy::of(DeviceClass::Other);
         let shape = Shape { heads: 8, kv_heads: 2, key_size: 128, value_size: 128 };
-        assert!(select(&policy, 32, &caps(4096), &shape).is_err());
-        assert!(select(&policy, 32, &caps(32768), &Shape { key_size: 100, ..shape }).is_err());
-        assert!(select(&policy, 32, &caps(32768), &Shape { kv_heads: 3, ..shape }).is_err());
+        assert!(Split::of(&policy, 32, &caps(4096), &shape).is_err());
+        assert!(Split::of(&policy, 32, &caps(32768), &Shape { key_size: 100, ..shape }).is_err());
+        assert!(Split::of(&policy, 32, &caps(32768), &Shape { kv_heads: 3, ..shape }).is_err());
     }
 }

@@ -1,0 +1,170 @@
+//! `zinc bench attention`: attention of many rows over a cache, on made-up keys and values.
+
+use super::FormatArgs;
+use super::report::{program, quoted};
+use crate::args::DeviceArg;
+use crate::device;
+use crate::error::{Failure, Outcome, error};
+use crate::output::{self, Align, Table};
+use serde_json::{Value, json};
+use std::io::Write;
+use zinc_kernels::Kernels;
+use zinc_kernels::attention::{BenchShape, BenchTiming, Shape, Split, Variant, bench, candidates};
+use zinc_kernels::kv::KvType;
+
+/// Measures attention of the rows of one sequence: time, and products and sums a second over the keys that they see.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    device: DeviceArg,
+    /// Rows.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=32768))]
+    rows: Vec<u32>,
+    /// Keys before the first row.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0,1536", value_parser = clap::value_parser!(u32).range(0..=1048576))]
+    history: Vec<u32>,
+    /// Query heads.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    heads: u32,
+    /// Heads of keys and values.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    kv_heads: u32,
+    /// Elements of a head.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
+    head_size: u32,
+    /// Keys that a row sees at most [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    window: Option<u32>,
+    /// Keys and values in f32 instead of f16.
+    #[arg(long)]
+    kv_f32: bool,
+    /// Measurements that count.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    /// Measure every way to cut the work, not only the one that the device's policy takes; the fastest first.
+    #[arg(long)]
+    sweep: bool,
+    #[command(flatten)]
+    output: FormatArgs,
+}
+
+/// A measurement: rows, history, times.
+type Measured = (u32, u32, BenchTiming);
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (device, _) = device::open(&args.device.wish(), false, false)?;
+    let kernels = Kernels::new(&device);
+    let mut results = Vec::new();
+    for &rows in &args.rows {
+        for &history in &args.history {
+            results.extend(measure(args, &kernels, rows, history)?);
+        }
+    }
+    let caps = device.capabilities();
+    let driver = format!("{} {}", caps.driver, caps.driver_version);
+    if args.output.json {
+        let results: Vec<Value> = results.iter().map(|m| as_json(args, m)).collect();
+        let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
+        output::json(out, &value)?;
+    } else if args.output.csv {
+        writeln!(
+            out,
+            "rows,history,heads,kv_heads,head_size,variant,median_us,shortest_us,tflops,device,driver"
+        )?;
+        for (rows, history, t) in &results {
+            let shape = format!("{rows},{history},{},{},{}", args.heads, args.kv_heads, args.head_size);
+            let times = format!("{},{},{}", t.median_us, t.shortest_us, t.tflops());
+            let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
+            writeln!(out, "{shape},{},{times},{place}", quoted(&variant_name(&t.variant)))?;
+        }
+    } else {
+        writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
+        let (heads, kv_heads, size) = (args.heads, args.kv_heads, args.head_size);
+        writeln!(out, "{heads} query heads on {kv_heads} heads of {size}\n")?;
+        table(&results).write(out, 0)?;
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, kernels: &Kernels, rows: u32, history: u32) -> Result<Vec<Measured>, Failure> {
+    let shape = BenchShape {
+        shape: Shape {
+            heads: args.heads,
+            kv_heads: args.kv_heads,
+            key_size: args.head_size,
+            value_size: args.head_size,
+        },
+        kind: if args.kv_f32 { KvType::F32 } else { KvType::F16 },
+        rows,
+        history,
+        window: args.window,
+        variant: None,
+        repeats: args.repeats,
+    };
+    let mut variants = vec![None];
+    if args.sweep {
+        let policy = &kernels.policy().attention;
+        variants = Split::of(policy, kernels.subgroup_size(), kernels.caps(), &shape.shape)
+            .into_iter()
+            .map(Variant::Split)
+            .chain(candidates(kernels, &shape.shape).into_iter().map(Variant::Tiled))
+            .map(Some)
+            .collect();
+    }
+    let mut results = Vec::new();
+    for variant in variants {
+        let timing = bench(kernels, &BenchShape { variant, ..shape })
+            .map_err(|e| error(e, "fewer `--rows` or a shorter `--history` need less memory"))?;
+        results.push(timing);
+    }
+    results.sort_by(|a, b| a.median_us.total_cmp(&b.median_us));
+    Ok(results.into_iter().map(|timing| (rows, history, timing)).collect())
+}
+
+fn table(results: &[Measured]) -> Table {
+    let mut table = Table::new(&[
+        ("rows", Align::Right),
+        ("history", Align::Right),
+        ("variant", Align::Left),
+        ("us", Align::Right),
+        ("shortest us", Align::Right),
+        ("TFLOP/s", Align::Right),
+    ]);
+    for (rows, history, t) in results {
+        table.row([
+            rows.to_string(),
+            history.to_string(),
+            variant_name(&t.variant),
+            format!("{:.1}", t.median_us),
+            format!("{:.1}", t.shortest_us),
+            format!("{:.2}", t.tflops()),
+        ]);
+    }
+    table
+}
+
+/// `tiled, queries x keys of threads, threads over the keys and columns, staged lanes and values`, `+` where queries stay.
+fn variant_name(variant: &Variant) -> String {
+    match variant {
+        Variant::Split(s) => format!("split, {} heads x {} keys of {}", s.heads, s.key_block, s.threads),
+        Variant::Tiled(t) => format!(
+            "tiled, {} x {} of {}, {} and {} wide, {} lanes, {} values{}",
+            t.queries,
+            t.blocks * t.key_block,
+            t.threads,
+            t.key_threads,
+            t.column_threads,
+            t.stage_lanes,
+            t.value_keys,
+            if t.resident { " +" } else { "" }
+        ),
+    }
+}
+
+fn as_json(args: &Args, (rows, history, t): &Measured) -> Value {
+    json!({
+        "kernel": "attention", "rows": rows, "history": history, "heads": args.heads, "kv_heads": args.kv_heads,
+        "head_size": args.head_size, "window": args.window, "variant": variant_name(&t.variant),
+        "median_us": t.median_us, "shortest_us": t.shortest_us, "tflops": t.tflops(),
+    })
+}

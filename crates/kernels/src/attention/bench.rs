@@ -1,0 +1,137 @@
+//! Measuring attention over a cache of one sequence.
+
+use super::attention::{Args, record_variant, scratch_bytes};
+use super::{Shape, Variant, select};
+use crate::kv::{KvCache, KvType, PAGE_TOKENS, page_bytes};
+use crate::{Error, Kernels, Mat, RowInfo};
+use std::time::{Duration, Instant};
+use zinc_vulkan::{MemoryKind, RecorderOptions};
+
+/// What to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct BenchShape {
+    /// Heads and their sizes.
+    pub shape: Shape,
+    /// Element type of the cache.
+    pub kind: KvType,
+    /// Rows of one sequence.
+    pub rows: u32,
+    /// Keys before the first row.
+    pub history: u32,
+    /// Keys that a row sees at most.
+    pub window: Option<u32>,
+    /// How to compute it; the policy's choice where `None`.
+    pub variant: Option<Variant>,
+    /// Measurements.
+    pub repeats: u32,
+}
+
+/// Times of attention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BenchTiming {
+    /// How it was computed.
+    pub variant: Variant,
+    /// Products and sums of the visible scores and values.
+    pub flops: f64,
+    /// Median time, in microseconds.
+    pub median_us: f64,
+    /// The shortest.
+    pub shortest_us: f64,
+}
+
+impl BenchTiming {
+    /// TFLOP/s at the median.
+    pub fn tflops(&self) -> f64 {
+        self.flops / self.median_us / 1e6
+    }
+}
+
+/// Clocks rise for a while after a pause: work for that long does not count.
+const WARM_UP: Duration = Duration::from_millis(100);
+/// Most bytes of scratch for rows that are computed for themselves.
+const SCRATCH: u64 = 256 << 20;
+
+/// Times attention of rows that follow `history` keys.
+///
+/// # Errors
+/// [`crate::Unsupported`] for a shape without kernel, else what the device says.
+pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error> {
+    let &BenchShape { shape, kind, rows, history, window, .. } = bench;
+    let device = kernels.device();
+    let variant = match bench.variant {
+        Some(variant) => variant,
+        None => select(&kernels.policy().attention, kernels.subgroup_size(), kernels.caps(), &shape, rows)?,
+    };
+    let keys = history + rows;
+    let pages = keys.div_ceil(PAGE_TOKENS);
+    let alloc =
+        |bytes: u64, label| Ok::<_, Error>(device.alloc(MemoryKind::Device, bytes.max(16), label)?.all());
+    let k = alloc(u64::from(pages) * page_bytes(kind, shape.kv_heads, shape.key_size), "bench keys")?;
+    let v = alloc(u64::from(pages) * page_bytes(kind, shape.kv_heads, shape.value_size), "bench values")?;
+    let (q_width, out_width) = (shape.heads * shape.key_size, shape.heads * shape.value_size);
+    let q = alloc(4 * u64::from(rows) * u64::from(q_width), "bench q")?;
+    let out = alloc(4 * u64::from(rows) * u64::from(out_width), "bench out")?;
+    let row_bytes = scratch_bytes(kernels, &shape, keys, window)?;
+    let scratch = alloc(row_bytes.max(SCRATCH.min(row_bytes * u64::from(rows))), "bench scratch")?;
+    let table: Vec<u32> = (0..pages).collect();
+    let infos: Vec<RowInfo> =
+        (history..keys).map(|position| RowInfo { position, ..Default::default() }).collect();
+    let (table_on, infos_on) =
+        (alloc(4 * u64::from(pages), "bench pages")?, alloc(RowInfo::BYTES * u64::from(rows), "bench rows")?);
+    device.upload(&table_on, bytemuck::cast_slice(&table))?;
+    device.upload(&infos_on, bytemuck::cast_slice(&infos))?;
+
+    // A pattern that is a small finite number in both types.
+    let mut fill = device.recorder(&RecorderOptions { label: "bench fill".into(), ..Default::default() })?;
+    for slice in [&k, &v, &q] {
+        fill.fill(slice, 0x2a2a_2a2a)?;
+    }
+    device.submit(&[&fill.finish()?])?.wait()?;
+
+    let args = Args {
+        q: Mat::dense(&q, q_width),
+        cache: KvCache {
+            k: &k,
+            v: &v,
+            kind,
+            kv_heads: shape.kv_heads,
+            key_size: shape.key_size,
+            value_size: shape.value_size,
+            pages: &table_on,
+            max_pages: pages,
+        },
+        heads: shape.heads,
+        scale: 1.0,
+        softcap: None,
+        window,
+        sinks: None,
+        row_info: &infos_on,
+        max_keys: keys,
+        scratch: &scratch,
+        out: Mat::dense(&out, out_width),
+        rows,
+        run: rows,
+    };
+    let options = RecorderOptions { label: "bench attention".into(), timestamps: true, ..Default::default() };
+    let mut rec = device.recorder(&options)?;
+    record_variant(kernels, &mut rec, "attention", &args, &variant)?;
+    let commands = rec.finish()?;
+
+    let begin = Instant::now();
+    while begin.elapsed() < WARM_UP {
+        device.submit(&[&commands])?.wait()?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..bench.repeats.max(1) {
+        let start = Instant::now();
+        device.submit(&[&commands])?.wait()?;
+        let wall = start.elapsed().as_secs_f64() * 1e6;
+        let timings = commands.timings()?;
+        let sum = timings.iter().map(|t| t.nanoseconds / 1e3).sum::<f64>();
+        times.push(if timings.is_empty() { wall } else { sum });
+    }
+    times.sort_by(f64::total_cmp);
+    let visible: f64 = (history..keys).map(|i| f64::from((i + 1).min(window.unwrap_or(u32::MAX)))).sum();
+    let flops = 2.0 * f64::from(shape.key_size + shape.value_size) * f64::from(shape.heads) * visible;
+    Ok(BenchTiming { variant, flops, median_us: times[times.len() / 2], shortest_us: times[0] })
+}

@@ -6,26 +6,27 @@ float field(uint w, uint mask, uint shift, float zero) {
     return fma(uintBitsToFloat((w & mask) | 0x4B000000u), unit, -8388608.0 * unit - zero);
 }
 
-// Half of the codes are converted and half go through `field`: on an H200 conversions alone reach 16 an SM and cycle, fields alone
-// cost too many instructions, and the two run on different units.
+// Bytes that are put into a float's mantissa, one instruction each where the compiler finds its byte permutation.
 
-// The four bytes of w less `zero`.
-vec4 whole_bytes(uint w, float zero) {
-    return vec4(float(w & 0xFFu) - zero, field(w, 0xFF00u, 8, zero),
-                float((w >> 16) & 0xFFu) - zero, field(w >> 16, 0xFF00u, 8, zero));
+// 1 + u / 2^bits for the bytes 128 + (u << (7 − bits)) of w. CODE_UNIT is 2^bits.
+vec4 unit_floats(uint w) {
+    return uintBitsToFloat(uvec4(bitfieldInsert(0x3F000000u, w, 16, 8), bitfieldInsert(0x3F000000u, w >> 8, 16, 8),
+                                 bitfieldInsert(0x3F000000u, w >> 16, 16, 8), bitfieldInsert(0x3F000000u, w >> 24, 16, 8)));
 }
 
-// The low nibbles of the four bytes of w, less `zero`.
-vec4 low_nibbles(uint w, float zero) {
-    uint low = w & 0x0F0F0F0Fu;
-    return vec4(float(low & 0xFFu), float((low >> 8) & 0xFFu), float((low >> 16) & 0xFFu), float(low >> 24)) - zero;
+// 32768 + u for the bytes u of w. CODE_UNIT is 1.
+vec4 byte_floats(uint w) {
+    return uintBitsToFloat(uvec4(bitfieldInsert(0x47000000u, w, 8, 8), bitfieldInsert(0x47000000u, w >> 8, 8, 8),
+                                 bitfieldInsert(0x47000000u, w >> 16, 8, 8), bitfieldInsert(0x47000000u, w >> 24, 8, 8)));
 }
 
-// The high nibbles.
-vec4 high_nibbles(uint w, float zero) {
-    uint w12 = w >> 12;
-    return vec4(field(w, 0xF0u, 4, zero), field(w12, 0xFu, 0, zero),
-                field(w12, 0xF00u, 8, zero), field(w12, 0xF0000u, 16, zero));
+// Four codes of 4 bits as 1 + u / 16: the low nibbles of the bytes of w, and the high ones.
+vec4 low_nibbles(uint w) {
+    return unit_floats(((w << 3) & 0x78787878u) | 0x80808080u);
+}
+
+vec4 high_nibbles(uint w) {
+    return unit_floats(((w >> 1) & 0x78787878u) | 0x80808080u);
 }
 
 // The f16 in the low 16 bits.

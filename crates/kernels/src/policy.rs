@@ -41,22 +41,42 @@ pub struct Policy {
     pub attention: AttentionPolicy,
 }
 
-/// Tuning of matrix-vector products.
+/// Tuning of products of a weight matrix with columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GemvPolicy {
-    /// Weight rows of a subgroup, both matrices' where there is a gate, by columns 1 to 8. Does not change results.
-    pub rows: [u32; 8],
-    /// Subgroups that the device keeps busy: K is split until rows · split reaches it. The split changes the order of sums, so
-    /// it depends on the shape alone, never on the columns.
-    pub busy_subgroups: u32,
-    /// Largest split.
-    pub max_split: u32,
+    /// Lanes that split K, where a subgroup has as many. With `busy_teams` and `max_parts` this decides the order of sums, so it must not
+    /// depend on the columns.
+    pub lanes: u32,
+    /// Teams of lanes that the device keeps busy: K is cut into parts until rows · parts reaches it.
+    pub busy_teams: u32,
+    /// Most parts.
+    pub max_parts: u32,
+    /// The rest of a tile by number of columns: the first entry whose `up_to` is not below it, else the last.
+    pub shapes: &'static [GemvShape],
+}
+
+/// What of a tile does not change results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GemvShape {
+    /// For at most so many columns.
+    pub up_to: u32,
+    /// Weight rows of a team, both matrices' where there is a gate.
+    pub rows: u32,
+    /// Columns of a workgroup at most.
+    pub columns: u32,
+    /// A subgroup for each part of K.
+    pub spread: bool,
     /// Subgroups of a workgroup.
     pub subgroups: u32,
-    /// Load a lane's next chunk before its present one is used.
-    pub ahead: bool,
-    /// Shared memory of a workgroup for staging x; 0: lanes read x themselves. Does not change results.
+    /// Shared memory of a workgroup for staging x; 0: lanes read x themselves.
     pub stage_bytes: u32,
+}
+
+impl GemvPolicy {
+    /// The entry for a number of columns.
+    pub fn shape(&self, columns: u32) -> &GemvShape {
+        self.shapes.iter().find(|s| columns <= s.up_to).unwrap_or(&self.shapes[self.shapes.len() - 1])
+    }
 }
 
 impl Policy {
@@ -75,29 +95,32 @@ impl Policy {
 fn gemv(class: DeviceClass) -> GemvPolicy {
     match class {
         DeviceClass::Nvidia => GemvPolicy {
-            rows: [4, 4, 2, 2, 2, 2, 2, 2],
-            busy_subgroups: 16_384,
-            max_split: 4,
-            subgroups: 4,
-            ahead: false,
-            stage_bytes: 0,
+            lanes: 8,
+            busy_teams: 16_384,
+            max_parts: 8,
+            shapes: &[
+                GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 },
+                GemvShape { up_to: 64, rows: 4, columns: 16, spread: false, subgroups: 8, stage_bytes: 47 << 10 },
+            ],
         },
         DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
-            rows: [2; 8],
-            busy_subgroups: 4_096,
-            max_split: 4,
-            subgroups: 4,
-            ahead: false,
+            lanes: 8,
+            busy_teams: 8_192,
+            max_parts: 8,
             // Every device has 16 KiB, and some of it holds sums.
-            stage_bytes: 15 << 10,
+            shapes: &[
+                GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 },
+                GemvShape { up_to: 64, rows: 4, columns: 8, spread: false, subgroups: 4, stage_bytes: 15 << 10 },
+            ],
         },
         DeviceClass::Software => GemvPolicy {
-            rows: [1; 8],
-            busy_subgroups: 1,
-            max_split: 1,
-            subgroups: 1,
-            ahead: false,
-            stage_bytes: 0,
+            lanes: 8,
+            busy_teams: 1,
+            max_parts: 1,
+            shapes: &[
+                GemvShape { up_to: 8, rows: 1, columns: 8, spread: false, subgroups: 1, stage_bytes: 0 },
+                GemvShape { up_to: 64, rows: 2, columns: 8, spread: false, subgroups: 1, stage_bytes: 0 },
+            ],
         },
     }
 }

@@ -28,8 +28,8 @@ pub struct Args {
     /// Elements of a row, a multiple of 256.
     #[arg(long, value_name = "N", default_value_t = 12288, value_parser = row_length)]
     inner: u32,
-    /// Columns, 1 to 8.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    /// Columns.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     columns: u32,
     /// Bytes of matrices to go through in turn: more than the device's cache.
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = byte_size)]
@@ -40,6 +40,9 @@ pub struct Args {
     /// Measure every way to cut the work, not only the one that the device's policy takes.
     #[arg(long)]
     sweep: bool,
+    /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage. May be given several times.
+    #[arg(long, value_name = "L,P,S,R,C,G,X", value_parser = tile, conflicts_with = "sweep")]
+    tile: Vec<Tile>,
     #[command(flatten)]
     output: FormatArgs,
 }
@@ -49,6 +52,16 @@ fn format(name: &str) -> Result<FormatRef, String> {
         let known: Vec<&str> = formats().iter().map(|f| f.name).collect();
         format!("there are {}", known.join(", "))
     })
+}
+
+fn tile(text: &str) -> Result<Tile, String> {
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[lanes, parts, spread @ 0..=1, rows, columns, subgroups, stage]) => {
+            Ok(Tile { lanes, parts, spread: spread == 1, rows, columns, subgroups, stage })
+        }
+        _ => Err("not seven numbers, the third of them 0 or 1".into()),
+    }
 }
 
 fn row_length(text: &str) -> Result<u32, String> {
@@ -62,9 +75,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let list = if args.format.is_empty() { formats() } else { &args.format };
     let mut results = Vec::new();
     for &format in list {
-        let mut tiles = vec![None];
+        let mut tiles = if args.tile.is_empty() { vec![None] } else { vec![] };
+        tiles.extend(args.tile.iter().copied().map(Some));
         if args.sweep {
-            let all = candidates(kernels.policy(), format, args.inner, args.columns);
+            let all = candidates(kernels.policy(), format, args.rows, args.inner, args.columns);
             tiles.extend(all.into_iter().map(Some));
         }
         for tile in tiles {
@@ -92,13 +106,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else if args.output.csv {
         writeln!(
             out,
-            "format,rows,inner,columns,tile_rows,tile_split,tile_subgroups,tile_stage,ahead,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
+            "format,rows,inner,columns,lanes,parts,spread,tile_rows,tile_columns,subgroups,stage,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
         )?;
         for (f, t) in &results {
             let times = format!("{},{},{},{}", t.bytes, t.alone_us, t.shortest_us, t.streamed_us);
             let (tile, shape) = (t.tile, format!("{},{},{}", args.rows, args.inner, args.columns));
-            let tile =
-                format!("{},{},{},{},{}", tile.rows, tile.split, tile.subgroups, tile.stage, tile.ahead);
+            let tile = format!(
+                "{},{},{},{},{},{},{}",
+                tile.lanes, tile.parts, tile.spread, tile.rows, tile.columns, tile.subgroups, tile.stage
+            );
             let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
             let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
             writeln!(out, "{f},{shape},{tile},{times},{rates},{place}")?;
@@ -143,15 +159,19 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     table
 }
 
-/// `rows x split of subgroups, stage`, with `+` where the next chunk is loaded ahead.
+/// Lanes and parts of K (`~` where a team walks the parts), rows and columns of a team, subgroups, stage.
 fn tile_name(t: Tile) -> String {
-    format!("{} x {} of {}, {}{}", t.rows, t.split, t.subgroups, t.stage, if t.ahead { " +" } else { "" })
+    let spread = if t.spread { "" } else { "~" };
+    format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
 }
 
 fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
     json!({
         "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
-        "tile": { "rows": t.tile.rows, "split": t.tile.split, "subgroups": t.tile.subgroups, "stage": t.tile.stage, "ahead": t.tile.ahead },
+        "tile": {
+            "lanes": t.tile.lanes, "parts": t.tile.parts, "spread": t.tile.spread, "rows": t.tile.rows, "columns": t.tile.columns,
+            "subgroups": t.tile.subgroups, "stage": t.tile.stage,
+        },
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
     })

@@ -44,7 +44,11 @@ void main() {
             precise vec2 scale = run_scale(codes, run);
             uint at = to + chunk_base(chunk) + run * RUN_STRIDE;
             [[unroll]] for (uint quad = 0; quad < RUN / 4; quad++) {
-                precise vec4 value = run_codes(codes, run, quad) * scale.x;
+                #if HAS_SCALE
+                precise vec4 value = fma(run_codes(codes, run, quad), vec4(CODE_UNIT), vec4(-CODE_ORIGIN)) * scale.x;
+#else
+                precise vec4 value = run_codes(codes, run, quad);
+#endif
 #if HAS_MIN
                 value = value + scale.y;
 #endif

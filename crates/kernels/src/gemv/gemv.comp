@@ -1,29 +1,36 @@
 #version 460
 // variants: FORMAT=*; GATE=no|yes
 //
-// out[column][row] = Σ_k weight[row][k]·x[column][k], for 1 to 8 columns; with GATE, act(gate·x)·(up·x).
+// out[column][row] = Σ_k weight[row][k]·x[column][k], for 1 to 64 columns a workgroup; with GATE, act(gate·x)·(up·x).
 //
-// A subgroup takes ROWS rows (of each matrix) and all columns; its lanes split K by chunks, SPLIT subgroups of a workgroup share the chunks of
-// the same rows. A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each; with STAGE the workgroup
-// copies x to shared memory first, in an order that lanes read without bank conflicts. Each value of x that a lane loads serves all its rows, each decoded weight all columns. The chunks of a lane, the order
-// within a chunk and the reductions depend on K, the subgroup size and SPLIT alone: one column gives the same bits as eight.
+// LANES lanes are a team: it takes ROWS rows (of each matrix) and COLUMNS columns, and its lanes split K by chunks. The teams of a subgroup
+// have different rows and read the same x. K is cut into PARTS parts whose sums are added in order; SPREAD has a subgroup for each part,
+// else a team walks them one after the other. A weight is decoded once for all columns, a value of x is loaded once for all rows of a team.
+//
+// The order of an output's sums depends on K, LANES and PARTS alone: a column's bits are the same alone and among 63 others, however
+// the rest of the tile is chosen.
+//
+// A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each. With STAGE the workgroup copies x to shared
+// memory first, in an order that a team reads without bank conflicts.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
+#include "weights.glsl"
 #include "activation.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 1;
 layout(constant_id = 2) const uint COLUMNS = 1;
-layout(constant_id = 3) const uint SPLIT = 1;
-layout(constant_id = 4) const uint PARTIALS = 1; // invocations' results in shared memory: subgroups · SUMS where SPLIT > 1
-layout(constant_id = 5) const bool AHEAD = false; // load a lane's next chunk before its present one is used
+layout(constant_id = 3) const uint LANES = 1; // a power of two, at most a subgroup
+layout(constant_id = 4) const uint PARTS = 1;
+layout(constant_id = 5) const bool SPREAD = false;
 layout(constant_id = 6) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 7) const bool BIAS = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
 layout(constant_id = 9) const bool GELU = false; // with GATE: gelu_tanh instead of silu
-layout(constant_id = 10) const uint STAGE = 0; // steps of x that are staged in shared memory at a time; 0: lanes read x themselves
+layout(constant_id = 10) const uint STAGE = 0; // chunks of a lane that are staged in shared memory at a time; 0: lanes read x themselves
 layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · pitch
+layout(constant_id = 12) const uint PARTIALS = 1; // with SPREAD: sums of all lanes of the workgroup, lanes · OWN
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -32,6 +39,9 @@ const uint MATRICES = 1;
 #endif
 const uint ALL_ROWS = MATRICES * ROWS;
 const uint SUMS = ALL_ROWS * COLUMNS;
+// Sums that a lane has after the reduction over the team; a result's two matrices stay together.
+const uint OWN = (SUMS + LANES * MATRICES - 1) / (LANES * MATRICES) * MATRICES;
+const uint PADDED = OWN * LANES;
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -47,26 +57,24 @@ layout(push_constant, scalar) uniform Push {
     uint residual_stride;
     uint result_stride;
     uint groups;
+    uint columns;
 } p;
 
 shared float partials[PARTIALS];
 
 // Quad q of chunk c of a column lies at q · pitch + c: lanes with neighbouring chunks read neighbouring quads, and the odd pitch spreads the
 // quads of a chunk over the banks when they are stored.
-// The host sizes the stage by a bound on CHUNK (`chunk_bound`).
-#if CHUNK > 64 || (BLOCK_ELEMS == 1 && CHUNK > 16) || (BLOCK_ELEMS > 1 && CHUNK > BLOCK_ELEMS)
-#error CHUNK is above chunk_bound in gemv_op.rs
-#endif
 const uint QUADS = CHUNK / 4;
 shared vec4 staged[STAGED_QUADS];
 
-uint pitch() {
-    return STAGE * SPLIT * gl_SubgroupSize + 1;
-}
+// Parts that the subgroups of a workgroup walk at the same time.
+const uint ABREAST = SPREAD ? PARTS : 1;
+const uint STAGED_CHUNKS = ABREAST * STAGE * LANES;
+const uint PITCH = STAGED_CHUNKS + 1;
 
-// Where column `column` of this workgroup begins; z counts batches of columns.
+// Where a column of this workgroup begins; z counts batches of columns. Columns beyond the end stand for the last one.
 uint x_start(uint column) {
-    return (gl_WorkGroupID.z * COLUMNS + column) * p.x_stride;
+    return min(gl_WorkGroupID.z * COLUMNS + column, p.columns - 1) * p.x_stride;
 }
 
 vec4 load_x(uint column, uint i) {
@@ -75,16 +83,14 @@ vec4 load_x(uint column, uint i) {
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
 
-// Copies the chunks first .. first + STAGE · SPLIT · lanes of every column, as far as there are any.
-void stage_x(uint first, uint chunks) {
-    const uint count = min(STAGE * SPLIT * gl_SubgroupSize, chunks - first) * QUADS;
+// Copies STAGE · LANES chunks of each part that is walked, from chunk `first` of the first part on; parts lie `per_part` chunks apart.
+void stage_x(uint first, uint per_part, uint chunks) {
     barrier();
-    for (uint c = 0; c < COLUMNS; c++) {
-        for (uint i = gl_LocalInvocationIndex; i < count; i += gl_WorkGroupSize.x) {
-            uint chunk = i / QUADS, quad = i % QUADS;
-            uint at = chunk_base(first + chunk) + quad / (RUN / 4) * RUN_STRIDE + 4 * (quad % (RUN / 4));
-            staged[(c * QUADS + quad) * pitch() + chunk] = load_x(c, at);
-        }
+    for (uint i = gl_LocalInvocationIndex; i < COLUMNS * STAGED_CHUNKS * QUADS; i += gl_WorkGroupSize.x) {
+        uint quad = i % QUADS, place = i / QUADS % STAGED_CHUNKS, column = i / (QUADS * STAGED_CHUNKS);
+        uint chunk = min(first + place / (STAGE * LANES) * per_part + place % (STAGE * LANES), chunks - 1);
+        uint at = chunk_base(chunk) + quad / (RUN / 4) * RUN_STRIDE + 4 * (quad % (RUN / 4));
+        staged[(column * QUADS + quad) * PITCH + place] = load_x(column, at);
     }
     barrier();
 }
@@ -97,48 +103,56 @@ float dot_on(vec4 a, vec4 b, float sum) {
 }
 
 // Adds a chunk's products; `place` is its place in the stage.
-void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[SUMS]) {
+void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[PADDED]) {
     uint base = chunk_base(chunk);
     [[unroll]] for (uint run = 0; run < RUNS; run++) {
-        float products[SUMS];
-        float of_x[COLUMNS];
-        [[unroll]] for (uint i = 0; i < SUMS; i++) products[i] = 0.0;
-        [[unroll]] for (uint c = 0; c < COLUMNS; c++) of_x[c] = 0.0;
+        vec2 scale[ALL_ROWS];
+        [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) scale[r] = code_scale(run_scale(codes[r], run));
         [[unroll]] for (uint quad = 0; quad < RUN / 4; quad++) {
-            vec4 x[COLUMNS];
+            vec4 w[ALL_ROWS];
+            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) w[r] = weights(run_codes(codes[r], run, quad), scale[r]);
             [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                if (STAGE > 0) x[c] = staged[(c * QUADS + run * (RUN / 4) + quad) * pitch() + place];
-                else x[c] = load_x(c, base + run * RUN_STRIDE + 4 * quad);
-#if HAS_MIN
-                precise float quad_sum = (x[c].x + x[c].y) + (x[c].z + x[c].w);
-                precise float sum = of_x[c] + quad_sum;
-                of_x[c] = sum;
-#endif
-            }
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
-                vec4 q = run_codes(codes[r], run, quad);
-                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                    products[r * COLUMNS + c] = dot_on(q, x[c], products[r * COLUMNS + c]);
+                vec4 x;
+                if (STAGE > 0) x = staged[(c * QUADS + run * (RUN / 4) + quad) * PITCH + place];
+                else x = load_x(c, base + run * RUN_STRIDE + 4 * quad);
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
+                    uint i = (c * ROWS + r % ROWS) * MATRICES + r / ROWS;
+                    sums[i] = dot_on(w[r], x, sums[i]);
                 }
-            }
-        }
-        [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
-            vec2 scale = run_scale(codes[r], run);
-            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                uint i = r * COLUMNS + c;
-                sums[i] = fma(scale.x, products[i], sums[i]);
-#if HAS_MIN
-                sums[i] = fma(scale.y, of_x[c], sums[i]);
-#endif
             }
         }
     }
 }
 
+// Half of the sums for a partner's half: a lane gives `step · OWN` sums and adds the partner's to those that it keeps.
+#define HALVE(step) \
+    if (LANES > step) { \
+        const bool upper = (lane & step) != 0; \
+        [[unroll]] for (uint i = 0; i < step * OWN; i++) { \
+            float low = sums[i], high = sums[step * OWN + i]; \
+            precise float sum = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, step); \
+            sums[i] = sum; \
+        } \
+    }
+
+// Sums over a team. In the end lane l has sums l · OWN …, all added up in the same tree.
+void reduce(inout float sums[PADDED], uint lane, inout float totals[OWN]) {
+    HALVE(32)
+    HALVE(16)
+    HALVE(8)
+    HALVE(4)
+    HALVE(2)
+    HALVE(1)
+    [[unroll]] for (uint i = 0; i < OWN; i++) {
+        precise float total = totals[i] + sums[i];
+        totals[i] = total;
+    }
+}
+
 // The result of a row and column; `up` is the second matrix's.
 void finish(uint row, uint column, float value, float up) {
-    if (row >= p.m) return;
     column += gl_WorkGroupID.z * COLUMNS;
+    if (row >= p.m || column >= p.columns) return;
 #ifdef GATE_YES
     value = (GELU ? gelu_tanh(value) : silu(value)) * up;
 #endif
@@ -154,10 +168,13 @@ void main() {
     barrier();
 #endif
     if (folded_group() >= p.groups) return;
-    const uint lane = gl_SubgroupInvocationID;
-    const uint part = gl_SubgroupID % SPLIT;
-    const uint first_row = (folded_group() * (gl_NumSubgroups / SPLIT) + gl_SubgroupID / SPLIT) * ROWS;
+    const uint lane = gl_SubgroupInvocationID % LANES;
+    const uint own_part = SPREAD ? gl_SubgroupID % PARTS : 0;
+    const uint teams = gl_SubgroupSize / LANES;
+    const uint subgroup = folded_group() * (gl_NumSubgroups / ABREAST) + gl_SubgroupID / ABREAST;
+    const uint first_row = (subgroup * teams + gl_SubgroupInvocationID / LANES) * ROWS;
     const uint chunks = p.k / CHUNK;
+    const uint per_part = (chunks + PARTS * LANES - 1) / (PARTS * LANES) * LANES;
     const uvec3 plane = planes(p.k / BLOCK_ELEMS);
 
     // Rows beyond the end stand for the last one; `finish` drops them.
@@ -166,70 +183,54 @@ void main() {
         uint row = min(first_row + r % ROWS, p.m - 1);
         rows[r] = address_at(r < ROWS ? p.weight : p.up, row, p.row_bytes);
     }
-    float sums[SUMS];
-    [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
+    float totals[OWN];
+    [[unroll]] for (uint i = 0; i < OWN; i++) totals[i] = 0.0;
 
-    // A stage is STAGE steps; without staging all of K is one.
-    const uint step = SPLIT * gl_SubgroupSize;
-    const uint own = part * gl_SubgroupSize + lane;
-    const uint stage = STAGE > 0 ? STAGE * step : chunks;
-    Codes codes[ALL_ROWS];
-    Codes next[ALL_ROWS];
-    if (AHEAD && own < chunks) {
-        [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, own);
-    }
-    for (uint first = 0; first < chunks; first += stage) {
-        if (STAGE > 0) stage_x(first, chunks);
-        const uint end = min(first + stage, chunks);
-        for (uint chunk = first + own; chunk < end; chunk += step) {
-            if (AHEAD) {
-                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = next[r];
-                if (chunk + step < chunks) {
-                    [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) next[r] = load_chunk(rows[r], plane, chunk + step);
-                }
-            } else {
+    for (uint part = own_part; part < (SPREAD ? own_part + 1 : PARTS); part++) {
+        float sums[PADDED];
+        [[unroll]] for (uint i = 0; i < PADDED; i++) sums[i] = 0.0;
+        const uint begin = part * per_part, end = min(begin + per_part, chunks);
+        const uint stage = STAGE > 0 ? STAGE * LANES : per_part;
+        for (uint offset = 0; offset < per_part; offset += stage) {
+            if (STAGE > 0) stage_x((part - own_part) * per_part + offset, per_part, chunks);
+            const uint stop = min(begin + offset + stage, end);
+            for (uint chunk = begin + offset + lane; chunk < stop; chunk += LANES) {
+                Codes codes[ALL_ROWS];
                 [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, chunk);
+                add_chunk(codes, chunk, own_part * (STAGE * LANES) + chunk - begin - offset, sums);
             }
-            add_chunk(codes, chunk, chunk - first, sums);
         }
-    }
 #if BLOCK_ELEMS == 1
-    // What is no whole chunk: an element a lane.
-    if (part == 0) {
-        for (uint i = chunks * CHUNK + lane; i < p.k; i += gl_SubgroupSize) {
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
-                float w = element(rows[r], i);
-                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                    sums[r * COLUMNS + c] = fma(w, p.x.v[x_start(c) + i], sums[r * COLUMNS + c]);
+        // What is no whole chunk: an element a lane.
+        if (part == 0) {
+            for (uint i = chunks * CHUNK + lane; i < p.k; i += LANES) {
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
+                    float w = element(rows[r], i);
+                    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                        uint at = (c * ROWS + r % ROWS) * MATRICES + r / ROWS;
+                        sums[at] = fma(w, p.x.v[x_start(c) + i], sums[at]);
+                    }
                 }
             }
         }
-    }
 #endif
-
-    [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = subgroupAdd(sums[i]);
-    if (SPLIT == 1) {
-        // Every lane has every sum; each stores its share.
-        [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++) {
-            if (lane == i % gl_SubgroupSize) {
-                finish(first_row + i / COLUMNS, i % COLUMNS, sums[i], sums[SUMS - ROWS * COLUMNS + i]);
+        reduce(sums, lane, totals);
+    }
+    if (SPREAD) {
+        [[unroll]] for (uint i = 0; i < OWN; i++) partials[gl_LocalInvocationIndex * OWN + i] = totals[i];
+        barrier();
+        if (own_part != 0) return;
+        [[unroll]] for (uint i = 0; i < OWN; i++) {
+            for (uint part = 1; part < PARTS; part++) {
+                precise float total = totals[i] + partials[(gl_LocalInvocationIndex + part * gl_SubgroupSize) * OWN + i];
+                totals[i] = total;
             }
         }
-        return;
     }
-    if (lane == 0) {
-        [[unroll]] for (uint i = 0; i < SUMS; i++) partials[gl_SubgroupID * SUMS + i] = sums[i];
-    }
-    barrier();
-    if (part != 0) return;
-    for (uint i = lane; i < ROWS * COLUMNS; i += gl_SubgroupSize) {
-        precise float value = 0.0;
-        precise float up = 0.0;
-        for (uint s = 0; s < SPLIT; s++) {
-            uint at = (gl_SubgroupID + s) * SUMS + i;
-            value = value + partials[at];
-            up = up + partials[at + SUMS - ROWS * COLUMNS];
+    [[unroll]] for (uint i = 0; i < OWN / MATRICES; i++) {
+        uint result = lane * (OWN / MATRICES) + i;
+        if (result < ROWS * COLUMNS) {
+            finish(first_row + result % ROWS, result / ROWS, totals[i * MATRICES], totals[i * MATRICES + MATRICES - 1]);
         }
-        finish(first_row + i / COLUMNS, i % COLUMNS, value, up);
     }
 }

@@ -6,9 +6,6 @@ use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
 use zinc_vulkan::{Binding, Dispatch, Recorder, Slice};
 
-/// Columns of one dispatch's workgroups.
-const MAX_COLUMNS: u32 = 8;
-
 /// A weight matrix on the device: `m` rows of `k` elements in planes (`Format::pack_row`).
 #[derive(Debug, Clone, Copy)]
 pub struct Weights<'a> {
@@ -49,7 +46,7 @@ pub struct Args<'a> {
     pub up: Option<(Gate, Weights<'a>)>,
     /// The columns of the product: `columns` rows of `k` elements.
     pub x: Mat<'a>,
-    /// Number of columns, any; eight at a time share the weights.
+    /// Number of columns, any; those of a workgroup share the weights.
     pub columns: u32,
     /// Additions.
     pub epilogue: Epilogue<'a>,
@@ -57,18 +54,22 @@ pub struct Args<'a> {
     pub out: Mat<'a>,
 }
 
-/// How the work is cut.
+/// How the work is cut. The order of sums, and so the bits of a result, depends on `lanes` and `parts` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Weight rows of a subgroup (of each matrix).
+    /// Lanes of a team, which split K: a power of two, at most a subgroup. With 1 an invocation walks the whole of its rows (serial K).
+    pub lanes: u32,
+    /// Parts of K whose sums are added in order.
+    pub parts: u32,
+    /// A subgroup for each part; else a team walks all of them.
+    pub spread: bool,
+    /// Weight rows of a team (of each matrix).
     pub rows: u32,
-    /// Subgroups that share the K of the same rows.
-    pub split: u32,
-    /// Subgroups of a workgroup, a multiple of `split`.
+    /// Columns of a workgroup.
+    pub columns: u32,
+    /// Subgroups of a workgroup; with `spread` a multiple of `parts`.
     pub subgroups: u32,
-    /// Load a lane's next chunk before its present one is used.
-    pub ahead: bool,
-    /// Steps of x (a chunk a lane of each of the `split` subgroups) that the workgroup stages in shared memory; 0: lanes read x themselves.
+    /// Chunks of x of a lane that the workgroup stages in shared memory at a time; 0: lanes read x themselves.
     pub stage: u32,
 }
 
@@ -82,10 +83,11 @@ pub(super) struct Params {
     residual_stride: u32,
     result_stride: u32,
     groups: u32,
+    columns: u32,
 }
 
-/// The tile for a product of `m` rows of `k` elements with `columns` columns (1 to 8 of one dispatch). The split depends on `m` and `k`
-/// alone, so the bits of a result do not depend on the columns.
+/// The tile for a product of `m` rows of `k` elements with any number of columns. Lanes and parts depend on `m` and `k` alone, so the
+/// bits of a result do not depend on the columns.
 ///
 /// # Errors
 /// [`Unsupported`] where `k` is not whole blocks, or nothing is to be computed.
@@ -105,56 +107,92 @@ pub fn select(
         return fail(format!("rows of {k} elements are not whole blocks of {}", format.block_elems));
     }
     let gemv = &policy.gemv;
-    // Chunks have at most 64 elements. Each subgroup should find one for every lane, and all the same number of them.
-    let steps = (k / 64 / policy.subgroup_size).max(1);
-    let wanted = gemv.busy_subgroups.div_ceil(m).min(gemv.max_split);
-    let split = (1..=wanted.min(steps)).rev().find(|s| steps.is_multiple_of(*s)).unwrap_or(1);
-    let rows = gemv.rows[columns.min(MAX_COLUMNS) as usize - 1];
-    let rows = if gated { (rows / 2).max(1) } else { rows };
-    let subgroups = (gemv.subgroups / split * split).max(split);
-    let stage = stage(format, k, columns.min(MAX_COLUMNS), split * policy.subgroup_size, gemv.stage_bytes);
-    Ok(Tile { rows: rows.min(m), split, subgroups, ahead: gemv.ahead, stage })
+    let lanes = gemv.lanes.min(policy.subgroup_size);
+    let steps = k.div_ceil(chunk(format) * lanes);
+    let parts = gemv.busy_teams.div_ceil(m).min(gemv.max_parts).min(steps);
+    let parts = 1 << parts.max(1).ilog2();
+    let shape = gemv.shape(columns);
+    let rows = if gated { (shape.rows / 2).max(1) } else { shape.rows };
+    // Batches of columns as even as possible.
+    let columns = columns.div_ceil(columns.div_ceil(shape.columns));
+    let spread = parts > 1 && shape.spread;
+    let subgroups = if spread { shape.subgroups.next_multiple_of(parts) } else { shape.subgroups };
+    let tile = Tile { lanes, parts, spread, rows: rows.min(m), columns, subgroups, stage: 0 };
+    let stage = tile.stage_within(format, k, shape.stage_bytes);
+    Ok(Tile { stage, ..tile })
 }
 
-/// Elements of a chunk at most: `CHUNK` of the format's GLSL.
-fn chunk_bound(format: FormatRef) -> u32 {
-    match format.block_elems {
-        1 => 16,
-        n => (n as u32).min(64),
+/// Elements of a chunk: `CHUNK` of the format's GLSL.
+fn chunk(format: FormatRef) -> u32 {
+    let defined = format.glsl.lines().find_map(|line| line.strip_prefix("#define CHUNK "));
+    defined.and_then(|n| n.trim().parse().ok()).unwrap_or(64)
+}
+
+impl Tile {
+    /// Quads of shared memory that hold what is staged at a time.
+    pub(super) fn staged_quads(&self, format: FormatRef) -> u32 {
+        let chunks = self.stage * self.lanes * if self.spread { self.parts } else { 1 };
+        self.columns * (chunk(format) / 4) * (chunks + 1)
+    }
+
+    /// The most chunks of a lane that fit into `bytes` of shared memory, no more than there are and at most eight.
+    fn stage_within(&self, format: FormatRef, k: u32, bytes: u32) -> u32 {
+        let chunks = k.div_ceil(chunk(format)).div_ceil(self.lanes * self.parts);
+        let fits = |&stage: &u32| 16 * Tile { stage, ..*self }.staged_quads(format) <= bytes;
+        (1..=chunks.min(8)).take_while(fits).last().unwrap_or(0)
+    }
+
+    /// Whether the numbers belong together on a device.
+    fn check(&self, subgroup_size: u32) -> Result<(), String> {
+        let Tile { lanes, parts, spread, rows, columns, subgroups, .. } = *self;
+        if !lanes.is_power_of_two() || lanes > subgroup_size {
+            return Err(format!("{lanes} lanes are no power of two up to {subgroup_size}"));
+        }
+        if !(1..=64).contains(&parts) || !(1..=64).contains(&rows) || !(1..=64).contains(&columns) {
+            return Err("parts, rows and columns are 1 to 64".into());
+        }
+        if subgroups == 0 || spread && !subgroups.is_multiple_of(parts) {
+            return Err(format!("{subgroups} subgroups for {parts} parts"));
+        }
+        Ok(())
+    }
+
+    /// Sums that a lane has after the reduction: `OWN` of the shader.
+    fn own(&self, matrices: u32) -> u32 {
+        (self.rows * self.columns).div_ceil(self.lanes) * matrices
     }
 }
 
-/// Quads of shared memory that hold `stage` steps of `lanes` chunks.
-pub(super) fn staged_quads(format: FormatRef, columns: u32, lanes: u32, stage: u32) -> u32 {
-    columns * (chunk_bound(format) / 4) * (stage * lanes + 1)
-}
-
-/// The most steps of x that fit into `bytes` of shared memory, and no more than there are.
-fn stage(format: FormatRef, k: u32, columns: u32, lanes: u32, bytes: u32) -> u32 {
-    let steps = k.div_ceil(chunk_bound(format)).div_ceil(lanes);
-    (1..=steps).take_while(|&s| 16 * staged_quads(format, columns, lanes, s) <= bytes).last().unwrap_or(0)
-}
-
-/// The tiles worth measuring for a product of rows of `k` elements with `columns` columns: rows a subgroup, splits, prefetch, stages.
-pub fn candidates(policy: &Policy, format: FormatRef, k: u32, columns: u32) -> Vec<Tile> {
+/// The tiles worth measuring for a product of `m` rows of `k` elements with `columns` columns. The last ones are the serial-K way,
+/// which no policy takes.
+pub fn candidates(policy: &Policy, format: FormatRef, m: u32, k: u32, columns: u32) -> Vec<Tile> {
     let mut all = Vec::new();
-    for rows in [2, 4, 8].into_iter().filter(|rows| rows * columns <= 32) {
-        for split in [1, 2, 4] {
-            let stages = [0, 9 << 10, 17 << 10, 34 << 10];
-            let mut stages =
-                stages.map(|bytes| stage(format, k, columns, split * policy.subgroup_size, bytes)).to_vec();
-            stages.dedup();
-            for stage in stages {
-                for ahead in [false, true] {
-                    all.push(Tile { rows, split, subgroups: split.max(4), ahead, stage });
+    for lanes in [8, 16, 32].into_iter().filter(|&l| l <= policy.subgroup_size) {
+        for parts in [1, 2, 4, 8].into_iter().filter(|parts| m * parts <= 65_536) {
+            for rows in [1, 2, 4, 8].into_iter().filter(|rows| rows * columns <= 128) {
+                for subgroups in [4, 8] {
+                    for spread in [false, true] {
+                        for bytes in [0, 17 << 10, 34 << 10, 47 << 10] {
+                            let spread = spread && parts > 1;
+                            let subgroups = if spread { parts.max(subgroups) } else { subgroups };
+                            let tile = Tile { lanes, parts, spread, rows, columns, subgroups, stage: 0 };
+                            let tile = Tile { stage: tile.stage_within(format, k, bytes), ..tile };
+                            if !all.contains(&tile) {
+                                all.push(tile);
+                            }
+                        }
+                    }
                 }
             }
         }
     }
+    for rows in [1, 2] {
+        all.push(Tile { lanes: 1, parts: 1, spread: false, rows, columns, subgroups: 4, stage: 0 });
+    }
     all
 }
 
-/// Records a product, cut as [`select`] or a measurement says.
+/// Records a product with a tile of [`select`], [`candidates`] or a measured table.
 ///
 /// # Errors
 /// [`Unsupported`] where shapes do not belong together; else what the recorder says.
@@ -165,64 +203,43 @@ pub fn record(
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    let mut first = 0;
-    while first < args.columns {
-        let left = args.columns - first;
-        // As many whole batches of eight as there are, then the rest.
-        let columns = if left >= MAX_COLUMNS { left / MAX_COLUMNS * MAX_COLUMNS } else { left };
-        batch(kernels, rec, label, args, tile, first, columns)?;
-        first += columns;
-    }
-    Ok(())
-}
-
-/// Columns `first .. first + columns`: at most eight, or a multiple of eight.
-fn batch(
-    kernels: &Kernels,
-    rec: &mut Recorder,
-    label: &str,
-    args: &Args<'_>,
-    tile: Tile,
-    first: u32,
-    columns: u32,
-) -> Result<(), Error> {
     check(args)?;
     let Weights { format, m, k, slice } = args.weights;
+    if let Err(reason) = tile.check(kernels.subgroup_size()) {
+        return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
+    }
     let kernel = &KERNELS[0];
-    let per_group = columns.min(MAX_COLUMNS);
-    let x = args.x.rows(first, columns)?;
-    let out = args.out.rows(first, columns)?;
-    let residual = args.epilogue.residual.map(|r| r.rows(first, columns)).transpose()?;
+    let x = args.x.bytes(args.columns)?;
+    let out = args.out.bytes(args.columns)?;
+    let residual = args.epilogue.residual.map(|r| r.bytes(args.columns)).transpose()?;
     let row_bytes = format.device_row_bytes(k as usize) as u64;
     let weight = slice.slice(0, row_bytes * u64::from(m))?;
     let up = args.up.map(|(_, up)| up.slice.slice(0, row_bytes * u64::from(m))).transpose()?;
     let bias = args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?;
 
-    let sums = tile.rows * per_group * if up.is_some() { 2 } else { 1 };
+    let matrices = if up.is_some() { 2 } else { 1 };
+    let invocations = tile.subgroups * kernels.subgroup_size();
     let flag = u32::from;
     let specialization = [
-        (0, tile.subgroups * kernels.subgroup_size()),
+        (0, invocations),
         (1, tile.rows),
-        (2, per_group),
-        (3, tile.split),
-        (4, if tile.split > 1 { tile.subgroups * sums } else { 1 }),
-        (5, flag(tile.ahead)),
+        (2, tile.columns),
+        (3, tile.lanes),
+        (4, tile.parts),
+        (5, flag(tile.spread)),
         (6, flag(args.x.is_vec4(args.columns))),
         (7, flag(bias.is_some())),
         (8, flag(residual.is_some())),
         (9, flag(matches!(args.up, Some((Gate::GeGlu, _))))),
         (10, tile.stage),
-        (
-            11,
-            match tile.stage {
-                0 => 1,
-                stage => staged_quads(format, per_group, tile.split * kernels.subgroup_size(), stage),
-            },
-        ),
+        (11, if tile.stage > 0 { tile.staged_quads(format) } else { 1 }),
+        (12, if tile.spread { invocations * tile.own(matrices) } else { 1 }),
     ];
     let gate = if up.is_some() { "yes" } else { "no" };
     let pipeline = kernels.pipeline(kernel, &[("FORMAT", format.name), ("GATE", gate)], &specialization)?;
-    let groups = m.div_ceil(tile.rows * (tile.subgroups / tile.split));
+    let abreast = if tile.spread { tile.parts } else { 1 };
+    let rows_per_group = tile.rows * (kernels.subgroup_size() / tile.lanes) * (tile.subgroups / abreast);
+    let groups = m.div_ceil(rows_per_group);
     let params = Params {
         m,
         k,
@@ -231,6 +248,7 @@ fn batch(
         residual_stride: args.epilogue.residual.map_or(0, |r| r.stride),
         result_stride: args.out.stride,
         groups,
+        columns: args.columns,
     };
     let [gx, gy] = fold_groups(groups);
     rec.dispatch(&Dispatch {
@@ -244,7 +262,7 @@ fn batch(
             Binding::write(&out),
         ],
         params: bytemuck::bytes_of(&params),
-        groups: [gx, gy, columns.div_ceil(per_group)],
+        groups: [gx, gy, args.columns.div_ceil(tile.columns)],
         label,
     })?;
     Ok(())

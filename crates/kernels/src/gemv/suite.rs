@@ -1,10 +1,9 @@
 //! Which products are tried: every format at the sizes where chunks, lanes and rows end, every number of columns, every way to cut the work.
 
-use super::gemv_op::staged_quads;
 use super::reference::{Product, gated, product};
 use super::{Args, Epilogue, Gate, Tile, Weights, record, select};
+use crate::Kernels;
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
-use crate::{Kernels, Unsupported};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_testkit::{Rng, shape_classes, tolerance};
 use zinc_vulkan::Slice;
@@ -79,12 +78,6 @@ impl Matrix {
     }
 }
 
-/// The policy's own tile.
-fn chosen(s: &Suite<'_>, args: &Args<'_>) -> Result<Tile, Unsupported> {
-    let Weights { format, m, k, .. } = args.weights;
-    select(s.kernels().policy(), format, m, k, args.columns, args.up.is_some())
-}
-
 /// A product with `columns` columns by the policy's own tile, or a given one; the result as placed.
 fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>) -> Result<Placed, Failure> {
     let out = s.output(columns, w.m)?;
@@ -96,11 +89,14 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>
         epilogue: Epilogue::default(),
         out: out.mat(),
     };
-    s.run(|rec| match tile {
-        Some(tile) => record(s.kernels(), rec, "gemv", &args, tile),
-        None => record(s.kernels(), rec, "gemv", &args, chosen(s, &args)?),
-    })?;
+    let tile = tile.map_or_else(|| chosen(s, w, columns, false), Ok)?;
+    s.run(|rec| record(s.kernels(), rec, "gemv", &args, tile))?;
     Ok(out)
+}
+
+/// The policy's tile.
+fn chosen(s: &Suite<'_>, w: &Matrix, columns: usize, gated: bool) -> Result<Tile, Failure> {
+    Ok(select(s.kernels().policy(), w.format, w.m as u32, w.k as u32, columns as u32, gated)?)
 }
 
 /// Holds a result against the sums in f64.
@@ -135,17 +131,16 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef) {
     }
 }
 
-/// Eight columns at once are right, and each has the very bits it has alone.
+/// Many columns at once are right, and each has the very bits it has alone.
 fn columns(s: &mut Suite<'_>, format: FormatRef) {
-    let (m, k, columns) = (5, if format.block_elems == 1 { 341 } else { 768 }, 8);
+    let (m, k) = (5, if format.block_elems == 1 { 341 } else { 768 });
+    let columns = [8, 16, 17, 40, 64][s.rng().below(5)];
     s.case(format!("{format} {m}×{k}, {columns} columns"), |s| {
         let mut rng = s.rng();
         let w = Matrix::random(s, &mut rng, format, m, k)?;
         let x = Host::random(&mut rng, columns, k, 1.0);
         let layout = if k % 4 == 0 { Layout::Columns } else { Layout::Unaligned };
-        let placed = s.upload_as(&x, layout)?;
-        let tile = select(s.kernels().policy(), format, m as u32, k as u32, columns as u32, false)?;
-        let got = check(s, &run(s, &w, &placed, columns, Some(tile))?, &w.times(&x))?;
+        let got = check(s, &run(s, &w, &s.upload_as(&x, layout)?, columns, None)?, &w.times(&x))?;
         let c = rng.below(columns);
         let one = Host { width: k, data: x.data[c * k..][..k].to_vec() };
         let alone = s.read(&run(s, &w, &s.upload_as(&one, layout)?, 1, None)?)?;
@@ -153,17 +148,18 @@ fn columns(s: &mut Suite<'_>, format: FormatRef) {
     });
 }
 
-/// More columns than a workgroup takes: whole batches and a rest.
+/// Every number of columns around that of a workgroup, and more than one workgroup has.
 fn batches(s: &mut Suite<'_>) {
     let Some(format) = by_name("Q4_K") else { return };
-    s.case("19 columns", |s| {
-        let (m, k, columns) = (5, 256, 19);
-        let mut rng = s.rng();
-        let w = Matrix::random(s, &mut rng, format, m, k)?;
-        let x = Host::random(&mut rng, columns, k, 1.0);
-        let placed = s.upload(&x)?;
-        check(s, &run(s, &w, &placed, columns, None)?, &w.times(&x)).map(drop)
-    });
+    for columns in shape_classes(8).into_iter().chain([63, 64, 65]) {
+        s.case(format!("{columns} columns"), |s| {
+            let (m, k) = (5, 256);
+            let mut rng = s.rng();
+            let w = Matrix::random(s, &mut rng, format, m, k)?;
+            let x = Host::random(&mut rng, columns, k, 1.0);
+            check(s, &run(s, &w, &s.upload(&x)?, columns, None)?, &w.times(&x)).map(drop)
+        });
+    }
 }
 
 fn same_bits(alone: &[f32], together: &[f32]) -> Result<(), Failure> {
@@ -194,7 +190,7 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
                 epilogue: Epilogue::default(),
                 out: out.mat(),
             };
-            let tile = chosen(s, &args)?;
+            let tile = chosen(s, &gate, columns, true)?;
             s.run(|rec| record(s.kernels(), rec, "gemv", &args, tile))?;
             let pairs: Vec<(Product, Product)> =
                 gate.times(&x).into_iter().flatten().zip(up.times(&x).into_iter().flatten()).collect();
@@ -213,34 +209,38 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
     }
 }
 
+/// Tiles of all kinds: (lanes, parts, spread, rows, columns, subgroups, stage), of 1, 3 and 4 columns. Those that agree in lanes and parts give
+/// the same bits.
 fn tiles(s: &mut Suite<'_>, format: FormatRef) {
     let all = [
-        (1, 1, 4, 2),
-        (2, 1, 2, 1),
-        (4, 1, 1, 1),
-        (1, 2, 2, 3),
-        (2, 2, 4, 0),
-        (4, 4, 4, 0),
-        (3, 8, 8, 1),
-        (2, 1, 4, 0),
-        (2, 1, 4, 5),
+        (1, 1, false, 1, 4, 2, 0),
+        (2, 1, false, 2, 1, 2, 1),
+        (4, 1, false, 4, 2, 1, 0),
+        (4, 2, true, 1, 3, 2, 3),
+        (4, 2, false, 3, 2, 1, 1),
+        (4, 4, true, 2, 1, 4, 0),
+        (4, 4, false, 1, 4, 2, 2),
+        (4, 8, true, 4, 2, 8, 1),
+        (64, 1, false, 2, 3, 1, 1),
     ];
-    let shared = s.kernels().device().capabilities().limits.shared_memory - 1024;
+    let limits = &s.kernels().device().capabilities().limits;
+    let shared = limits.shared_memory - 2048;
     let subgroup = s.kernels().subgroup_size();
-    for (i, (rows, split, subgroups, wanted)) in all.into_iter().enumerate() {
+    for (i, (lanes, parts, spread, rows, columns, subgroups, wanted)) in all.into_iter().enumerate() {
+        let tile = Tile { lanes: lanes.min(subgroup), parts, spread, rows, columns, subgroups, stage: 0 };
+        let fits = |&stage: &u32| 16 * Tile { stage, ..tile }.staged_quads(format) <= shared;
+        let tile = Tile { stage: (1..=wanted).rev().find(fits).unwrap_or(0), ..tile };
+        let plain = Tile { spread: false, rows: 1, columns: 1, subgroups: 1, stage: 0, ..tile };
         let columns = [1, 3, 4][i % 3];
-        let fits =
-            |stage: &u32| 16 * staged_quads(format, columns as u32, split * subgroup, *stage) <= shared;
-        let stage = (1..=wanted).rev().find(fits).unwrap_or(0);
-        let tile = Tile { rows, split, subgroups, ahead: i % 2 == 0, stage };
         for m in [1, rows as usize * 2 + 1] {
             s.case(format!("{format} {m} rows, {columns} columns, {tile:?}"), |s| {
                 let mut rng = s.rng();
                 let k = 2304;
                 let w = Matrix::random(s, &mut rng, format, m, k)?;
                 let x = Host::random(&mut rng, columns, k, 1.0);
-                let out = run(s, &w, &s.upload(&x)?, columns, Some(tile))?;
-                check(s, &out, &w.times(&x)).map(drop)
+                let placed = s.upload(&x)?;
+                let got = check(s, &run(s, &w, &placed, columns, Some(tile))?, &w.times(&x))?;
+                same_bits(&s.read(&run(s, &w, &placed, columns, Some(plain))?)?.data, &got.data)
             });
         }
     }
@@ -249,8 +249,8 @@ fn tiles(s: &mut Suite<'_>, format: FormatRef) {
 /// Bias and residual are added after the product, in this order, in f32.
 fn epilogues(s: &mut Suite<'_>) {
     let Some(format) = by_name("Q8_0") else { return };
-    for (bias, residual, split) in [(true, false, 1), (false, true, 1), (true, true, 1), (true, true, 2)] {
-        s.case(format!("bias {bias}, residual {residual}, split {split}"), |s| {
+    for (bias, residual, parts) in [(true, false, 1), (false, true, 1), (true, true, 1), (true, true, 2)] {
+        s.case(format!("bias {bias}, residual {residual}, {parts} parts"), |s| {
             let (m, k, columns) = (9, 512, 2);
             let mut rng = s.rng();
             let w = Matrix::random(s, &mut rng, format, m, k)?;
@@ -270,7 +270,8 @@ fn epilogues(s: &mut Suite<'_>) {
                 },
                 out: out.mat(),
             };
-            let tile = Tile { rows: 2, split, subgroups: 2, ahead: false, stage: 0 };
+            let tile =
+                Tile { lanes: 4, parts, spread: parts > 1, rows: 2, columns: 2, subgroups: 2, stage: 0 };
             s.run(|rec| record(s.kernels(), rec, "gemv", &args, tile))?;
             let plain = s.read(&run(s, &w, &placed, columns, Some(tile))?)?;
             let sum = |i: usize, v: f32| {
@@ -307,7 +308,8 @@ fn many_rows(s: &mut Suite<'_>) {
         let mut rng = s.rng();
         let w = Matrix::random(s, &mut rng, format, m, k)?;
         let x = Host::random(&mut rng, 1, k, 1.0);
-        let tile = Tile { rows: 1, split: 1, subgroups: 1, ahead: false, stage: 0 };
+        let tile =
+            Tile { lanes: 4, parts: 1, spread: false, rows: 1, columns: 1, subgroups: 1, stage: 0 };
         let out = run(s, &w, &s.upload(&x)?, 1, Some(tile))?;
         check(s, &out, &w.times(&x)).map(drop)
     });
@@ -324,12 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn the_split_does_not_depend_on_the_columns() {
+    fn the_order_of_sums_does_not_depend_on_the_columns() {
         let policy = Kernels::new(&zinc_vulkan::testing::device()).policy().clone();
         for format in formats() {
             for (m, k) in [(256, 12_288), (4096, 4096), (151_936, 4096), (1, 65_536)] {
-                let split = |columns| select(&policy, format, m, k, columns, false).map(|t| t.split);
-                assert!((2..=8).all(|columns| split(columns) == split(1)), "{format} {m}×{k}");
+                let order = |columns| {
+                    select(&policy, format, m, k, columns, false).map(|t| (t.lanes, t.parts))
+                };
+                assert!((2..=64).all(|columns| order(columns) == order(1)), "{format} {m}×{k}");
             }
         }
     }

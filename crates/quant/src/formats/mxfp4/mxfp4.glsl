@@ -3,7 +3,10 @@
 #define RUNS 1
 #define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 0
+#define CODE_UNIT 1.0
+#define CODE_ORIGIN 0.0
 
 #define HAS_TABLE
 #include "decode_table.glsl"

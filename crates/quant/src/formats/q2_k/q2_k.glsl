@@ -4,7 +4,10 @@
 #define RUNS 4
 #define RUN 16
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 1
+#define CODE_UNIT 4.0
+#define CODE_ORIGIN 4.0
 
 struct Codes { uvec4 q; uvec2 scales; uint d; };
 
@@ -27,5 +30,5 @@ vec2 run_scale(Codes c, uint run) {
 }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
-    return whole_bytes((c.q[quad] >> (2 * run)) & 0x03030303u, 0.0);
+    return unit_floats((run < 3 ? c.q[quad] << (5 - 2 * run) : c.q[quad] >> 1) & 0x60606060u | 0x80808080u);
 }

@@ -4,7 +4,10 @@
 #define RUNS 4
 #define RUN 16
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 0
+#define CODE_UNIT 8.0
+#define CODE_ORIGIN 12.0
 
 // Scales: `low` has the nibble of run g at bit 16·(g mod 2) of word g/2, `high` the upper bits at 16·(g mod 2) + 2·(g/2).
 struct Codes { uvec4 q; uvec4 thirds; uvec2 low; uint high; uint d; };
@@ -37,7 +40,7 @@ vec2 run_scale(Codes c, uint run) {
 }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
-    uint low = (c.q[quad] >> (2 * run)) & 0x03030303u;
-    uint third = ((c.thirds[quad] << 2) >> run) & 0x04040404u;
-    return whole_bytes(low | third, 4.0);
+    uint low = (run < 2 ? c.q[quad] << (4 - 2 * run) : c.q[quad] >> (2 * run - 4)) & 0x30303030u;
+    uint third = (c.thirds[quad] << (6 - run)) & 0x40404040u;
+    return unit_floats(low | third | 0x80808080u);
 }

@@ -3,7 +3,10 @@
 #define RUNS 1
 #define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 1
+#define CODE_UNIT 16.0
+#define CODE_ORIGIN 16.0
 
 struct Codes { uvec4 q; uint dm; };
 
@@ -18,5 +21,5 @@ Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
 vec2 run_scale(Codes c, uint run) { return unpackHalf2x16(c.dm); }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
-    return quad < 4 ? low_nibbles(c.q[quad], 0.0) : high_nibbles(c.q[quad - 4], 0.0);
+    return quad < 4 ? low_nibbles(c.q[quad]) : high_nibbles(c.q[quad - 4]);
 }

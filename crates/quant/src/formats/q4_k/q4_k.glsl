@@ -1,26 +1,28 @@
-// Q4_K: a chunk is 16 of a block's 128 bytes of codes, half of the 32 bytes j; the low nibbles belong to sub-block 2j, the high ones to
-// 2j + 1. Neighbouring lanes read neighbouring 16 bytes. One plane.
-#define CHUNK 32
+// Q4_K: a chunk is the 32 bytes j of a block's codes, 64 elements; the low nibbles are sub-block 2j, the high ones 2j + 1. One plane.
+#define CHUNK 64
 #define RUNS 2
-#define RUN 16
+#define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 1
+#define CODE_UNIT 16.0
+#define CODE_ORIGIN 16.0
 
-struct Codes { uvec4 head; uvec4 codes; uint j; };
+struct Codes { uvec4 head; uvec4 q0; uvec4 q1; uint j; };
 
 uvec3 planes(uint blocks) { return uvec3(0); }
 
-uint chunk_base(uint chunk) { return chunk / 2 * 64 + chunk % 2 * 16; }
+uint chunk_base(uint chunk) { return 64 * chunk; }
 
 Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
     UVec4In words = UVec4In(row);
-    uint part = chunk % 8, head = chunk / 8 * 9;
-    return Codes(words.v[head], words.v[head + 1 + part], part / 2);
+    uint j = chunk % 4, head = chunk / 4 * 9, codes = head + 1 + 2 * j;
+    return Codes(words.v[head], words.v[codes], words.v[codes + 1], j);
 }
 
 vec2 run_scale(Codes c, uint run) { return k_scale(c.head, c.j, run); }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
-    uint w = c.codes[quad];
-    return run == 0 ? low_nibbles(w, 0.0) : high_nibbles(w, 0.0);
+    uint w = quad < 4 ? c.q0[quad] : c.q1[quad - 4];
+    return run == 0 ? low_nibbles(w) : high_nibbles(w);
 }

@@ -3,7 +3,10 @@
 #define RUNS 1
 #define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 0
+#define CODE_UNIT 32.0
+#define CODE_ORIGIN 48.0
 
 struct Codes { uvec4 q; uint fifth; uint d; };
 
@@ -22,7 +25,7 @@ vec2 run_scale(Codes c, uint run) { return vec2(half_low(c.d), 0.0); }
 
 // Bits 4·quad … 4·quad + 3 of `fifth` become bit 4 of the four bytes: the product has a copy of them at each byte.
 vec4 run_codes(Codes c, uint run, uint quad) {
-    uint nibbles = quad < 4 ? c.q[quad] : c.q[quad - 4] >> 4;
-    uint fifths = ((c.fifth >> (4 * quad)) & 15u) * 0x02040810u;
-    return whole_bytes((nibbles & 0x0F0F0F0Fu) | (fifths & 0x10101010u), 16.0);
+    uint nibbles = quad < 4 ? c.q[quad] << 2 : c.q[quad - 4] >> 2;
+    uint fifths = ((c.fifth >> (4 * quad)) & 15u) * 0x08102040u;
+    return unit_floats((nibbles & 0x3C3C3C3Cu) | (fifths & 0x40404040u) | 0x80808080u);
 }

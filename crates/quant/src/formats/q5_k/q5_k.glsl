@@ -4,7 +4,10 @@
 #define RUNS 2
 #define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 1
+#define CODE_UNIT 32.0
+#define CODE_ORIGIN 32.0
 
 // The fifth bits are shifted so that those of run 0 are bit 0 of each byte and those of run 1 bit 1.
 struct Codes { uvec4 head; uvec4 q0; uvec4 q1; uvec4 fifth0; uvec4 fifth1; uint j; };
@@ -25,7 +28,7 @@ vec2 run_scale(Codes c, uint run) { return k_scale(c.head, c.j, run); }
 vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = quad < 4 ? c.q0[quad] : c.q1[quad - 4];
     uint fifths = quad < 4 ? c.fifth0[quad] : c.fifth1[quad - 4];
-    uint low = run == 0 ? w : w >> 4;
-    uint high = run == 0 ? fifths << 4 : fifths << 3;
-    return whole_bytes((low & 0x0F0F0F0Fu) | (high & 0x10101010u), 0.0);
+    uint low = run == 0 ? w << 2 : w >> 2;
+    uint high = run == 0 ? fifths << 6 : fifths << 5;
+    return unit_floats((low & 0x3C3C3C3Cu) | (high & 0x40404040u) | 0x80808080u);
 }

@@ -4,7 +4,10 @@
 #define RUNS 4
 #define RUN 16
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 0
+#define CODE_UNIT 64.0
+#define CODE_ORIGIN 96.0
 
 // Scales: byte 2g, as they stand in the half.
 struct Codes { uvec4 low0; uvec4 low1; uvec4 upper; uvec2 scales; uint d; };
@@ -32,7 +35,7 @@ vec2 run_scale(Codes c, uint run) {
 
 vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = run % 2 == 0 ? c.low0[quad] : c.low1[quad];
-    uint low = run < 2 ? w : w >> 4;
-    uint upper = run < 2 ? c.upper[quad] << (4 - 2 * run) : c.upper[quad] >> (2 * run - 4);
-    return whole_bytes((low & 0x0F0F0F0Fu) | (upper & 0x30303030u), 32.0);
+    uint low = run < 2 ? w << 1 : w >> 3;
+    uint upper = run < 3 ? c.upper[quad] << (5 - 2 * run) : c.upper[quad] >> 1;
+    return unit_floats((low & 0x1E1E1E1Eu) | (upper & 0x60606060u) | 0x80808080u);
 }

@@ -3,7 +3,10 @@
 #define RUNS 1
 #define RUN 32
 #define RUN_STRIDE 32
+#define HAS_SCALE 1
 #define HAS_MIN 0
+#define CODE_UNIT 1.0
+#define CODE_ORIGIN 32896.0
 
 struct Codes { uvec4 q0; uvec4 q1; uint d; };
 
@@ -20,5 +23,5 @@ vec2 run_scale(Codes c, uint run) { return vec2(half_low(c.d), 0.0); }
 
 vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = quad < 4 ? c.q0[quad] : c.q1[quad - 4];
-    return whole_bytes(w ^ 0x80808080u, 128.0);
+    return byte_floats(w ^ 0x80808080u);
 }

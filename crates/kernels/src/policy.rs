@@ -98,9 +98,32 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             lanes: 8,
             busy_teams: 16_384,
             max_parts: 8,
+            // bench/results/2026-11-30-h200-gemv-sweep.txt
             shapes: &[
-                GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 },
-                GemvShape { up_to: 64, rows: 4, columns: 16, spread: false, subgroups: 8, stage_bytes: 47 << 10 },
+                GemvShape {
+                    up_to: 4,
+                    rows: 2,
+                    columns: 4,
+                    spread: true,
+                    subgroups: 4,
+                    stage_bytes: 34 << 10,
+                },
+                GemvShape {
+                    up_to: 8,
+                    rows: 4,
+                    columns: 8,
+                    spread: false,
+                    subgroups: 4,
+                    stage_bytes: 17 << 10,
+                },
+                GemvShape {
+                    up_to: 64,
+                    rows: 4,
+                    columns: 16,
+                    spread: false,
+                    subgroups: 8,
+                    stage_bytes: 47 << 10,
+                },
             ],
         },
         DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
@@ -110,7 +133,14 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             // Every device has 16 KiB, and some of it holds sums.
             shapes: &[
                 GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 },
-                GemvShape { up_to: 64, rows: 4, columns: 8, spread: false, subgroups: 4, stage_bytes: 15 << 10 },
+                GemvShape {
+                    up_to: 64,
+                    rows: 4,
+                    columns: 8,
+                    spread: false,
+                    subgroups: 4,
+                    stage_bytes: 15 << 10,
+                },
             ],
         },
         DeviceClass::Software => GemvPolicy {

@@ -102,8 +102,13 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
     };
     let mut alone = times(kernels, &commands(false, 1)?, WARM_UP, shape.repeats, count)?;
     alone.sort_by(f64::total_cmp);
-    let mut streamed =
-        times(kernels, &commands(true, STREAMED_ROUNDS)?, WARM_UP / 5, shape.repeats, STREAMED_ROUNDS * count)?;
+    let mut streamed = times(
+        kernels,
+        &commands(true, STREAMED_ROUNDS)?,
+        WARM_UP / 5,
+        shape.repeats,
+        STREAMED_ROUNDS * count,
+    )?;
     streamed.sort_by(f64::total_cmp);
     Ok(BenchTiming {
         tile,

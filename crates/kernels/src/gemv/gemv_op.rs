@@ -135,11 +135,11 @@ impl Tile {
         self.columns * (chunk(format) / 4) * (chunks + 1)
     }
 
-    /// The most chunks of a lane that fit into `bytes` of shared memory, no more than there are and at most eight.
+    /// The most chunks of a lane that fit into `bytes` of shared memory, no more than there are and at most two: more gain nothing.
     fn stage_within(&self, format: FormatRef, k: u32, bytes: u32) -> u32 {
         let chunks = k.div_ceil(chunk(format)).div_ceil(self.lanes * self.parts);
         let fits = |&stage: &u32| 16 * Tile { stage, ..*self }.staged_quads(format) <= bytes;
-        (1..=chunks.min(8)).take_while(fits).last().unwrap_or(0)
+        (1..=chunks.min(2)).take_while(fits).last().unwrap_or(0)
     }
 
     /// Whether the numbers belong together on a device.

@@ -1,26 +1,22 @@
-//! Products of a weight matrix with 1 to 8 columns, the K-parallel way: a subgroup or more a row, K split over its lanes.
+//! Products of a weight matrix with columns, the K-parallel way: a team of lanes splits the K of a few rows, for up to 64 columns at once.
 //!
 //! # Budget
 //!
-//! Per weight element and column there is one multiply-add; everything else is to be shared. On a card that streams 4.64 TB/s and issues
-//! 30 · 10¹² lane operations a second (132 multiprocessors · 128 · 1.8 GHz), an element may cost
+//! Per weight element and column there is one multiply-add; everything else is to be shared.
 //!
-//! | format | bytes an element | operations at full bandwidth | this kernel by count, one column, 4 rows a subgroup | reached (H200, driver 580.159) |
-//! |---|---|---|---|---|
-//! | Q4_K | 0.5625 | 3.7 | 2.75 codes + 0.8 scales + 0.25 Σx + 0.3 loads and loop = 4.1 | 2.1–2.2 TB/s, 47 % |
-//! | Q6_K | 0.82 | 5.4 | 3.5 + 0.3 + 0.3 = 4.1 | 2.6–2.7 TB/s, 57 % |
-//! | Q8_0 | 1.0625 | 6.9 | 2.75 + 0.1 + 0.3 = 3.2 | 2.8 TB/s, 60 %; 3.7 with x staged |
-//! | F16 | 2 | 13 | 2.2 | 4.0 TB/s, 87 % |
+//! **One column** is bound by instructions before bytes: a card that streams 4.64 TB/s and issues 30 · 10¹² lane operations a second (132
+//! multiprocessors · 128 · 1.8 GHz) has 3.7 of them for an element of Q4_K (0.5625 bytes), 5.4 for Q6_K, 6.9 for Q8_0, 13 for F16. An element
+//! of Q4_K takes about 2 to become a float (`glsl/format.md`), 1 for its scale, 1 for the product, 0.5 for the scale's own decoding and 0.4 for
+//! x, loads and the loop. Leaving parts of it out shows what each costs (an H200, 12,288 × 4,096): all of it 1.99 TB/s; without decoding
+//! scales 2.22; with one operation a conversion 2.30; without loading x 2.07; without all three 3.23.
 //!
-//! Codes become floats in two ways at once (see `glsl/format.md`); a scale applied to each element would be one more operation,
-//! `d·Σq·x + m·Σx` applies it once a run instead.
+//! **Many columns** are bound by multiply-adds. A team of R rows and C columns loads an x for R of them and decodes a weight for C: at R = 4 and
+//! C = 16 an element's share of decoding is 0.25 operations and of loading x 0.06, but x comes from shared memory at 32 values a cycle, which at
+//! R = 4 takes as long as the multiply-adds. Reached: 15 to 16 · 10¹² multiply-adds a second of 30. R = 8 halves the loads and doubles the
+//! decoding and the registers: 12 · 10¹². The serial way (`lanes` 1: an invocation a row) reads weights in strides: 6 · 10¹² at 8
+//! columns, 2 at 32.
 //!
-//! x comes through L1: 4 bytes an element for each subgroup that passes, which at one row a subgroup would be 33 TB/s, more than L1
-//! gives. With R rows a subgroup it is 1/R of that; four rows also share Σx. In flight are R · 32 bytes a lane.
-//! An isolated product of 28 MB takes 6 µs at full bandwidth, so rows alone do not fill the device: K is split over subgroups.
-//!
-//! Unexplained: Q4_K stays at 3.9 · 10¹² elements a second whatever the tile, the staging of x and the way of conversion, at 64 registers
-//! and 32 subgroups a multiprocessor. The compiler's code has about 5.5 instructions an element, more than the count above.
+//! Sweeps: `bench/results/2026-11-30-h200-gemv-sweep.txt`.
 
 mod bench;
 mod gemv_op;

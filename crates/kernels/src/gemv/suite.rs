@@ -308,8 +308,7 @@ fn many_rows(s: &mut Suite<'_>) {
         let mut rng = s.rng();
         let w = Matrix::random(s, &mut rng, format, m, k)?;
         let x = Host::random(&mut rng, 1, k, 1.0);
-        let tile =
-            Tile { lanes: 4, parts: 1, spread: false, rows: 1, columns: 1, subgroups: 1, stage: 0 };
+        let tile = Tile { lanes: 4, parts: 1, spread: false, rows: 1, columns: 1, subgroups: 1, stage: 0 };
         let out = run(s, &w, &s.upload(&x)?, 1, Some(tile))?;
         check(s, &out, &w.times(&x)).map(drop)
     });
@@ -330,9 +329,8 @@ mod tests {
         let policy = Kernels::new(&zinc_vulkan::testing::device()).policy().clone();
         for format in formats() {
             for (m, k) in [(256, 12_288), (4096, 4096), (151_936, 4096), (1, 65_536)] {
-                let order = |columns| {
-                    select(&policy, format, m, k, columns, false).map(|t| (t.lanes, t.parts))
-                };
+                let order =
+                    |columns| select(&policy, format, m, k, columns, false).map(|t| (t.lanes, t.parts));
                 assert!((2..=64).all(|columns| order(columns) == order(1)), "{format} {m}×{k}");
             }
         }

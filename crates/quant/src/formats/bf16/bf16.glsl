@@ -5,8 +5,6 @@
 #define RUN_STRIDE 16
 #define HAS_SCALE 0
 #define HAS_MIN 0
-#define CODE_UNIT 1.0
-#define CODE_ORIGIN 0.0
 
 struct Codes { uvec4 w[2]; };
 

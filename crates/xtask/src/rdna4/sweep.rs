@@ -24,37 +24,48 @@ pub struct Point {
 /// The formats that are swept; of the others only the policy's tiles are looked at.
 pub const SWEPT: [&str; 4] = ["Q4_K", "Q6_K", "Q8_0", "F16"];
 /// Columns that are looked at.
-const WIDTHS: [u32; 4] = [1, 2, 4, 8];
+const WIDTHS: [u32; 10] = [1, 2, 4, 8, 16, 24, 32, 40, 48, 64];
 /// Weight rows.
 const ROWS: [u32; 3] = [1, 2, 4];
+/// Most sums of a lane: more are beyond every register file.
+const MAX_SUMS: u32 = 128;
 /// Rows of a matrix of Qwen3-8B, and elements of a row.
 const M: u32 = 4096;
 const K: u32 = 4096;
 
-/// Every format by the policy's tiles, and those of [`SWEPT`] by other numbers of rows.
+/// Every format by the policy's tiles, and those of [`SWEPT`] by every width, as the policy's tile for wide products but for rows and columns,
+/// with lanes that read x themselves.
 pub fn products(kernels: &Kernels) -> Result<Vec<Point>> {
     let mut points = Vec::new();
     for format in zinc_quant::formats() {
+        let mut tiles = Vec::new();
         for columns in WIDTHS {
-            let own = gemv::select(kernels.policy(), format, M, K, columns, false)?;
-            let swept = ROWS.iter().filter(|&&r| r != own.rows && SWEPT.contains(&format.name));
-            for rows in swept.copied().chain([own.rows]) {
-                let figures = product(kernels, format, columns, gemv::Tile { rows, ..own })?;
-                let default = rows == own.rows;
-                points.push(Point { format: format.name.into(), columns, rows, default, figures });
+            let tile = gemv::select(kernels.policy(), format, M, K, columns, false)?;
+            if !tiles.contains(&(tile, true)) {
+                tiles.push((tile, true));
             }
+        }
+        if SWEPT.contains(&format.name) {
+            let own = gemv::select(kernels.policy(), format, M, K, 64, false)?;
+            for (rows, columns) in ROWS.iter().flat_map(|&r| WIDTHS.map(|c| (r, c))) {
+                let tile = gemv::Tile { rows, columns, spread: false, stage: 0, ..own };
+                if rows * columns <= MAX_SUMS && !tiles.contains(&(tile, true)) {
+                    tiles.push((tile, false));
+                }
+            }
+        }
+        for (tile, default) in tiles {
+            let figures = product(kernels, format, tile)?;
+            let gemv::Tile { columns, rows, .. } = tile;
+            points.push(Point { format: format.name.into(), columns, rows, default, figures });
         }
     }
     Ok(points)
 }
 
 /// The figures of a product's pipeline.
-fn product(
-    kernels: &Kernels,
-    format: zinc_quant::FormatRef,
-    columns: u32,
-    tile: gemv::Tile,
-) -> Result<Figures> {
+fn product(kernels: &Kernels, format: zinc_quant::FormatRef, tile: gemv::Tile) -> Result<Figures> {
+    let columns = tile.columns;
     // Kernels of its own: their one pipeline is this product's.
     let device = kernels.device();
     let own = Kernels::with_policy(device, kernels.policy().clone());

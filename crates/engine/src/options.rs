@@ -109,7 +109,7 @@ impl LoadOptions {
             kv_type: KvType::F16,
             budget: None,
             prefill: PrefillMode::Batched,
-            chunk: 32,
+            chunk: 512,
             fuse: true,
             pretokenizer: None,
             validation: false,

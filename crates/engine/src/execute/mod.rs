@@ -131,7 +131,7 @@ impl Executor {
 
     /// How many of `waiting` rows the next step takes.
     pub fn take(&self, waiting: usize) -> usize {
-        self.widths.take(waiting)
+        waiting.min(self.widths.widest() as usize)
     }
 
     /// Rows of a step that may have logits, at most.

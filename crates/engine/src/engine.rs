@@ -167,10 +167,7 @@ impl Engine {
 
     /// How many of `left` tokens of a prompt the next step reads.
     pub(crate) fn step_rows(&self, left: usize) -> usize {
-        match &self.backend {
-            Backend::Cpu(cpu) => left.min(cpu.chunk),
-            Backend::Vulkan(executor) => executor.take(left),
-        }
+        self.step_limits(left).rows.min(left)
     }
 
     /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each

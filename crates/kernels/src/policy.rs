@@ -126,7 +126,31 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
                 },
             ],
         },
-        DeviceClass::Amd | DeviceClass::Other => GemvPolicy {
+        // By the estimates of RDNA4's compiler (docs/rdna4.md): code within the instruction cache, x staged.
+        DeviceClass::Amd => GemvPolicy {
+            lanes: 8,
+            busy_teams: 8_192,
+            max_parts: 8,
+            shapes: &[
+                GemvShape {
+                    up_to: 4,
+                    rows: 2,
+                    columns: 4,
+                    spread: true,
+                    subgroups: 4,
+                    stage_bytes: 10 << 10,
+                },
+                GemvShape {
+                    up_to: 64,
+                    rows: 4,
+                    columns: 8,
+                    spread: false,
+                    subgroups: 4,
+                    stage_bytes: 20 << 10,
+                },
+            ],
+        },
+        DeviceClass::Other => GemvPolicy {
             lanes: 8,
             busy_teams: 8_192,
             max_parts: 8,

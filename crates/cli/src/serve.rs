@@ -66,6 +66,9 @@ struct LimitArgs {
     /// Requests computed at the same time; each has room for a whole context.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     parallel: u32,
+    /// Tokens of known prefixes to have room for beside what runs, on Vulkan; prefixes use free room in any case.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    kept_tokens: u32,
     /// Requests that may wait; more are refused with 429.
     #[arg(long, value_name = "N", default_value_t = 128)]
     queue: usize,
@@ -104,7 +107,7 @@ enum LevelArg {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut options = args.engine.options(&args.model.model)?;
-    options.sequences = args.limits.parallel;
+    (options.sequences, options.kept_tokens) = (args.limits.parallel, args.limits.kept_tokens);
     let format = match args.log_format {
         FormatArg::Text => LogFormat::Text,
         FormatArg::Json => LogFormat::Json,

@@ -20,6 +20,7 @@
 
 mod batch;
 mod compile;
+mod embed;
 mod engine;
 mod error;
 mod execute;

@@ -6,7 +6,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -42,6 +41,8 @@ pub struct Metrics {
     pub pages_used: Gauge,
     /// KV pages kept for prefixes.
     pub pages_cached: Gauge,
+    /// KV pages of prefixes that were given up.
+    pub pages_evicted: Counter,
     /// Part of the KV pages that requests use, 0 to 1.
     pub page_usage: Gauge<f64, AtomicU64>,
 }
@@ -84,6 +85,12 @@ impl Default for Metrics {
             inter_token: add(&mut r, "inter_token_seconds", "Between two tokens of a choice", seconds()),
             pages_used: add(&mut r, "kv_pages_used", "KV pages that running choices use", Gauge::default()),
             pages_cached: add(&mut r, "kv_pages_cached", "KV pages kept for prefixes", Gauge::default()),
+            pages_evicted: add(
+                &mut r,
+                "kv_pages_evicted",
+                "KV pages of known prefixes that were given up for running choices",
+                Counter::default(),
+            ),
             page_usage: add(
                 &mut r,
                 "kv_page_usage",
@@ -105,7 +112,7 @@ impl Metrics {
     pub fn describe(&self, engine: &Engine) {
         let summary = engine.summary();
         let path = engine.prefill_path();
-        let info = Info::new(vec![
+        let labels = vec![
             ("backend", summary.backend.to_owned()),
             ("device", summary.device.clone()),
             ("policy", summary.policy.to_owned()),
@@ -113,14 +120,18 @@ impl Metrics {
             ("prefill", path.path.to_owned()),
             ("prefill_rows", path.chunk.to_string()),
             ("prefill_fallbacks", path.fallbacks.len().to_string()),
-        ]);
-        let cache = Info::new(vec![
-            ("block_size", PAGE_TOKENS.to_string()),
-            ("num_gpu_blocks", pages(engine).to_string()),
-        ]);
-        let mut registry = self.registry.lock().unwrap_or_else(|e| e.into_inner());
-        registry.register("engine", "What runs the model", info);
-        registry.register("cache_config", "Size of the KV cache", cache);
+        ];
+        let cache =
+            vec![("block_size", PAGE_TOKENS.to_string()), ("num_gpu_blocks", pages(engine).to_string())];
+        self.fact("engine_info", "What runs the model", labels);
+        self.fact("cache_config_info", "Size of the KV cache", cache);
+    }
+
+    /// Something that does not change, in labels. A gauge of 1: OpenMetrics has a type for it, which older readers refuse.
+    fn fact(&self, name: &str, help: &str, labels: Vec<(&'static str, String)>) {
+        let family = Family::<Vec<(&'static str, String)>, Gauge>::default();
+        family.get_or_create(&labels).set(1);
+        self.registry.lock().unwrap_or_else(|e| e.into_inner()).register(name, help, family);
     }
 
     /// The text for a scrape.
@@ -133,8 +144,11 @@ impl Metrics {
     }
 }
 
-/// Pages of the KV cache.
+/// Pages of the KV cache, while no sequence has any; on the CPU executor, which has none, those that its sequences would fill.
 pub fn pages(engine: &Engine) -> u64 {
     let s = engine.summary();
-    u64::from(s.context.div_ceil(PAGE_TOKENS)) * u64::from(s.sequences)
+    match engine.free_pages() {
+        0 => u64::from(s.context.div_ceil(PAGE_TOKENS)) * u64::from(s.sequences),
+        free => free as u64,
+    }
 }

@@ -46,7 +46,7 @@ pub struct CompletionRequest {
 /// A text, tokens, or several of either.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Prompts {
+pub enum Prompts {
     Text(String),
     Tokens(Vec<u32>),
     Texts(Vec<String>),
@@ -54,7 +54,11 @@ enum Prompts {
 }
 
 impl Prompts {
-    fn read(self, loaded: &Loaded) -> ApiResult<Vec<Prompt>> {
+    /// Their tokens.
+    ///
+    /// # Errors
+    /// For the client: an id that the model does not have.
+    pub fn read(self, loaded: &Loaded) -> ApiResult<Vec<Prompt>> {
         match self {
             Prompts::Text(text) => Ok(vec![Prompt::of_text(loaded, &text)]),
             Prompts::Tokens(tokens) => Ok(vec![Prompt::of_tokens(loaded, tokens)?]),

@@ -4,6 +4,7 @@ mod active;
 mod cache;
 mod job;
 mod scheduler;
+mod tree;
 
 pub use job::{Done, Event, Finish, Job, Timings, TokenEvent, TokenLogprobs};
 
@@ -12,6 +13,7 @@ use scheduler::Scheduler;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use zinc_engine::{Engine, Error};
 use zinc_text::Tokenizer;
 
@@ -42,6 +44,8 @@ impl Inbox {
 /// What the thread is told.
 enum Message {
     Jobs(Vec<Job>),
+    /// Compute a text's embedding.
+    Embed(Arc<[u32]>, oneshot::Sender<Result<Vec<f32>, String>>),
     /// End all requests and return.
     Stop,
 }
@@ -78,6 +82,13 @@ impl Worker {
         }
         self.waiting.fetch_add(jobs.len(), Ordering::Relaxed);
         self.inbox.send(Message::Jobs(jobs)).map_err(|_| Refused::Stopped)
+    }
+
+    /// Has a text's embedding computed, between two steps; the error is for the client. `None` when the thread has ended.
+    pub fn embed(&self, tokens: Arc<[u32]>) -> Option<oneshot::Receiver<Result<Vec<f32>, String>>> {
+        let (sender, receiver) = oneshot::channel();
+        self.inbox.send(Message::Embed(tokens, sender)).ok()?;
+        Some(receiver)
     }
 
     /// Tells the thread to end what runs and return.

@@ -23,6 +23,8 @@ pub struct Scheduler<'t> {
     /// Those that were computed longest ago come first.
     running: VecDeque<Active<'t>>,
     cache: PrefixCache,
+    /// Pages of the KV cache.
+    pages: u64,
 }
 
 impl<'t> Scheduler<'t> {
@@ -33,7 +35,17 @@ impl<'t> Scheduler<'t> {
         metrics: Arc<Metrics>,
     ) -> Scheduler<'t> {
         let (waiting, running) = (VecDeque::new(), VecDeque::new());
-        Scheduler { engine, tokenizer, inbox, metrics, waiting, running, cache: PrefixCache::default() }
+        let pages = pages_of(&engine);
+        Scheduler {
+            engine,
+            tokenizer,
+            inbox,
+            metrics,
+            waiting,
+            running,
+            cache: PrefixCache::default(),
+            pages,
+        }
     }
 
     /// Works until told to stop.
@@ -65,6 +77,15 @@ impl<'t> Scheduler<'t> {
             };
             match message {
                 Ok(Message::Jobs(jobs)) => self.waiting.extend(jobs),
+                Ok(Message::Embed(tokens, reply)) => {
+                    // Nobody may be waiting any more.
+                    if !reply.is_closed() {
+                        let _ = reply.send(self.engine.embed(&tokens).map_err(|e| e.to_string()));
+                    }
+                    if !idle {
+                        return true;
+                    }
+                }
                 Err(TryRecvError::Empty) => return true,
                 Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return false,
             }
@@ -82,7 +103,7 @@ impl<'t> Scheduler<'t> {
             let Some(active) = self.running.pop_front() else { break };
             if active.job.sink.is_closed() {
                 cancelled += 1;
-                self.cache.keep(active.sequence);
+                self.cache.keep(&self.engine, active.sequence);
             } else {
                 self.running.push_back(active);
             }
@@ -104,9 +125,14 @@ impl<'t> Scheduler<'t> {
         }
     }
 
+    /// The job that is next. One whose prompt begins like one that is being read waits for it, so that nothing is computed twice.
     fn next_waiting(&self) -> Option<usize> {
         let load = |job: &Job| self.running.iter().filter(|a| a.job.client == job.client).count();
-        (0..self.waiting.len()).min_by_key(|&i| (load(&self.waiting[i]), i))
+        let reading = || self.running.iter().filter(|a| !a.decodes());
+        let waits =
+            |job: &Job| reading().any(|a| self.cache.should_wait(&self.engine, &job.prompt, &a.job.prompt));
+        let ready = (0..self.waiting.len()).filter(|&i| !waits(&self.waiting[i]));
+        ready.min_by_key(|&i| (load(&self.waiting[i]), i))
     }
 
     /// Rows of each running job in the next step: those that decode first, then prompts, up to what a step takes. Where there are
@@ -139,6 +165,12 @@ impl<'t> Scheduler<'t> {
 
     fn compute(&mut self, shares: &[usize]) -> Result<(), Error> {
         let began = Instant::now();
+        let pages = |tokens: usize| tokens.div_ceil(PAGE_TOKENS as usize);
+        let grows =
+            |(a, rows): (&Active<'_>, &usize)| pages(a.sequence.len() + rows) - pages(a.sequence.len());
+        let needed = self.running.iter().zip(shares).map(grows).sum();
+        let evicted = self.cache.make_room(&self.engine, needed);
+        self.metrics.pages_evicted.inc_by(evicted as u64);
         let served = self.running.iter_mut().zip(shares).filter(|(_, rows)| **rows > 0);
         let mut parts: Vec<_> = served.map(|(active, &rows)| active.part(rows)).collect();
         let outcome = self.engine.forward_batch(&mut parts);
@@ -165,7 +197,10 @@ impl<'t> Scheduler<'t> {
                 continue;
             }
             match outputs.next() {
-                None | Some(PartOutput::Nothing) => served.push_back(active),
+                None | Some(PartOutput::Nothing) => {
+                    self.cache.note(&self.engine, &active.sequence);
+                    served.push_back(active);
+                }
                 Some(output) => served.extend(self.choose(active, output)),
             }
         }
@@ -175,15 +210,20 @@ impl<'t> Scheduler<'t> {
 
     /// Chooses a job's token; the job, if it goes on.
     fn choose(&mut self, mut active: Active<'t>, output: PartOutput) -> Option<Active<'t>> {
+        // Before the client hears of it.
+        self.metrics.generated_tokens.inc();
         match active.choose(output, &mut self.engine) {
             Ok(chosen) => {
-                self.metrics.generated_tokens.inc();
                 let times = if chosen.first { &self.metrics.ttft } else { &self.metrics.inter_token };
                 times.observe(chosen.seconds);
                 if !chosen.ended {
+                    // The prompt is read, or a page is full.
+                    if chosen.first || active.sequence.len().is_multiple_of(PAGE_TOKENS as usize) {
+                        self.cache.note(&self.engine, &active.sequence);
+                    }
                     return Some(active);
                 }
-                self.cache.keep(active.sequence);
+                self.cache.keep(&self.engine, active.sequence);
             }
             Err(message) => active.send(Event::Failed(message)),
         }
@@ -218,7 +258,7 @@ impl<'t> Scheduler<'t> {
         let pages = |tokens: usize| tokens.div_ceil(PAGE_TOKENS as usize) as i64;
         let used: i64 = self.running.iter().map(|a| pages(a.sequence.len())).sum();
         self.metrics.pages_used.set(used);
-        self.metrics.pages_cached.set(self.cache.lengths().map(pages).sum());
-        self.metrics.page_usage.set(used as f64 / pages_of(&self.engine).max(1) as f64);
+        self.metrics.pages_cached.set(self.cache.pages() as i64);
+        self.metrics.page_usage.set((used as f64 / self.pages as f64).min(1.0));
     }
 }

@@ -1,6 +1,6 @@
 //! The routes, by a client that sends what clients send.
 
-use crate::common::{TestServer, fixture, metric, serve};
+use crate::common::{TestServer, eventually, fixture, metric, serve};
 use serde_json::{Value, json};
 
 fn server() -> TestServer {
@@ -168,7 +168,10 @@ fn models_health_page_and_document() {
     }
     server.ok("/v1/completions", &json!({"prompt": "a", "max_tokens": 3, "ignore_eos": true}));
     assert_eq!(metric(&server, "zinc_generated_tokens_total"), 3.0);
-    assert!(metric(&server, "zinc_time_to_first_token_seconds_count") >= 1.0);
+    let text = server.get("/metrics").text();
+    assert!(text.contains("zinc_engine_info{backend=\"cpu\""), "{text}");
+    assert!(text.contains("zinc_cache_config_info{block_size=\"16\",num_gpu_blocks=\"80\"} 1"), "{text}");
+    eventually("its time is noted", || metric(&server, "zinc_time_to_first_token_seconds_count") == 1.0);
 }
 
 #[test]
@@ -243,4 +246,27 @@ fn keys_and_origins() {
     assert_eq!(near.header("access-control-allow-origin"), Some("http://localhost:3000"));
     assert!(near.header("access-control-allow-headers").unwrap().contains("authorization"));
     assert_eq!(preflight("https://example.org").header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn embeddings_of_texts_and_tokens() {
+    let server = server();
+    let ask = |input: Value| server.ok("/v1/embeddings", &json!({"input": input}));
+    let vector = |answer: &Value, i: usize| -> Vec<f64> {
+        let list = answer["data"][i]["embedding"].as_array().expect("numbers");
+        list.iter().map(|v| v.as_f64().expect("a number")).collect()
+    };
+    let long = "many words ".repeat(30);
+    let both = ask(json!(["hello", long]));
+    let length: f64 = vector(&both, 1).iter().map(|v| v * v).sum();
+    assert!((length - 1.0).abs() < 1e-4);
+    assert_eq!(vector(&both, 0).len(), 256);
+    assert_eq!(vector(&ask(json!("hello")), 0), vector(&both, 0));
+    let ids = server.ok("/tokenize", &json!({"content": "hello", "add_special": true}))["tokens"].clone();
+    assert_eq!(vector(&ask(ids), 0), vector(&both, 0));
+    let packed = server.ok("/v1/embeddings", &json!({"input": "hello", "encoding_format": "base64"}));
+    assert_eq!(packed["data"][0]["embedding"].as_str().map(str::len), Some((256_usize * 4).div_ceil(3) * 4));
+    for wrong in [json!({"input": ""}), json!({"input": []}), json!({"input": "x", "dimensions": 3})] {
+        assert_eq!(server.post("/v1/embeddings", &wrong).status, 400, "{wrong}");
+    }
 }

@@ -50,7 +50,7 @@ where
     let server = TestServer { address, stopper, thread };
     let began = Instant::now();
     while server.get("/health").status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(60), "the model does not load");
+        assert!(began.elapsed() < Duration::from_secs(300), "the model does not load");
         std::thread::sleep(Duration::from_millis(10));
     }
     server
@@ -187,7 +187,18 @@ pub fn metric(server: &TestServer, name: &str) -> f64 {
 pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Small numbers that look random.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `below`.
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
     }
 }

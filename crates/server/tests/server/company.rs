@@ -8,9 +8,9 @@ use zinc_server::Config;
 
 const PATH: &str = "/v1/completions";
 
-/// A greedy request of its own.
-fn body(i: usize) -> Value {
-    let tokens: Vec<usize> = (0..10 + 13 * i % 90).map(|p| 20 + (p * (i + 3) + i) % 400).collect();
+/// A greedy request of its own, of up to `length` tokens.
+fn body(i: usize, length: usize) -> Value {
+    let tokens: Vec<usize> = (0..10 + 13 * i % (length - 10)).map(|p| 20 + (p * (i + 3) + i) % 400).collect();
     json!({"prompt": tokens, "max_tokens": 12, "temperature": 0, "logprobs": 2, "ignore_eos": true})
 }
 
@@ -28,8 +28,8 @@ fn at_once(server: &TestServer, bodies: &[Value]) -> Vec<Value> {
 }
 
 /// Sixteen at once while nothing is known, four at once, each alone, and all at once again, when all have prefixes.
-fn check(server: &TestServer, tokens: usize) {
-    let mut bodies: Vec<Value> = (0..20).map(body).collect();
+fn check(server: &TestServer, length: usize, tokens: usize) {
+    let mut bodies: Vec<Value> = (0..20).map(|i| body(i, length)).collect();
     bodies.iter_mut().for_each(|b| b["max_tokens"] = tokens.into());
     let mut company = at_once(server, &bodies[..16]);
     company.extend(at_once(server, &bodies[16..]));
@@ -42,7 +42,7 @@ fn check(server: &TestServer, tokens: usize) {
 #[test]
 fn alone_with_four_and_with_sixteen_on_the_cpu() {
     for name in ["qwen3", "gemma3"] {
-        check(&serve(&fixture(name), |_, options| options.sequences = 16), 12);
+        check(&serve(&fixture(name), |_, options| options.sequences = 16), 100, 12);
     }
 }
 
@@ -50,7 +50,7 @@ fn alone_with_four_and_with_sixteen_on_the_cpu() {
 fn alone_with_four_and_with_sixteen_on_vulkan() {
     let model = fixture("llama");
     let mut options = LoadOptions::new(&model);
-    (options.context, options.sequences, options.kv_type) = (Some(128), 16, KvType::F16);
+    (options.context, options.sequences, options.kv_type) = (Some(64), 16, KvType::F16);
     options.chunk = 8;
     let gguf = Arc::new(zinc_gguf::Gguf::open(&model).expect("a model"));
     let mut config = Config::new("tiny");
@@ -58,7 +58,24 @@ fn alone_with_four_and_with_sixteen_on_vulkan() {
     let server = serve_engine(config, move || {
         Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
     });
-    check(&server, 3);
+    check(&server, 40, 3);
+    // Two choices and a request like them read the same prompt once.
+    let before = metric(&server, "zinc_prefix_hit_tokens_total");
+    let tokens: Vec<usize> = (0..50).map(|p| 500 - p * 3).collect();
+    let body = json!({"prompt": tokens, "max_tokens": 1, "temperature": 0, "n": 3});
+    let answer = server.ok(PATH, &body);
+    let choices = answer["choices"].as_array().expect("choices");
+    assert!(choices.iter().all(|c| c["text"] == choices[0]["text"]));
+    assert_eq!(metric(&server, "zinc_prefix_hit_tokens_total"), before + 2.0 * 48.0);
+    // More prefixes than there are pages: the oldest go, and what runs is right.
+    let pages = 16.0 * 4.0;
+    for i in 0..24 {
+        let tokens: Vec<usize> = (0..60).map(|p| (p * 5 + i * 17) % 500).collect();
+        server.ok(PATH, &json!({"prompt": tokens, "max_tokens": 1}));
+    }
+    assert!(metric(&server, "zinc_kv_pages_cached") <= pages);
+    assert!(metric(&server, "zinc_kv_pages_evicted_total") > 0.0);
+    assert_eq!(server.ok(PATH, &body)["choices"][2]["text"], choices[0]["text"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Clients that go away, send nonsense, or come all at once; and the end of a server.
 
-use crate::common::{TestServer, eventually, fixture, metric, read_head, read_reply, serve};
+use crate::common::{Dice, TestServer, eventually, fixture, metric, read_head, read_reply, serve};
 use serde_json::{Value, json};
 use std::io::BufReader;
 use std::time::Duration;
@@ -159,4 +159,90 @@ fn the_deadline_ends_what_does_not_finish() {
     let reply = read_reply(&mut stream);
     assert_eq!(reply.status, 500);
     assert!(reply.text().contains("shutting down"), "{}", reply.text());
+}
+
+/// Random JSON out of the words that requests are made of.
+fn random_json(dice: &mut Dice, depth: u64) -> Value {
+    const WORDS: [&str; 14] = [
+        "user",
+        "assistant",
+        "tool",
+        "text",
+        "function",
+        "auto",
+        "x",
+        "",
+        "<|im_end|>",
+        "é🙂",
+        "json_schema",
+        "tool_use",
+        "tool_result",
+        "message",
+    ];
+    match dice.roll(if depth == 0 { 5 } else { 8 }) {
+        0 => Value::Null,
+        1 => json!(dice.roll(2) == 0),
+        2 => json!(dice.roll(5) as i64 - 2),
+        3 => json!(f64::from(dice.roll(100) as u32) / 7.0),
+        4 => json!(WORDS[dice.roll(14) as usize]),
+        5 => (0..dice.roll(3)).map(|_| random_json(dice, depth - 1)).collect(),
+        _ => random_object(dice, depth - 1),
+    }
+}
+
+fn random_object(dice: &mut Dice, depth: u64) -> Value {
+    const KEYS: [&str; 30] = [
+        "messages",
+        "role",
+        "content",
+        "type",
+        "text",
+        "prompt",
+        "input",
+        "tools",
+        "function",
+        "name",
+        "parameters",
+        "tool_choice",
+        "arguments",
+        "tool_calls",
+        "response_format",
+        "json_schema",
+        "schema",
+        "stop",
+        "n",
+        "temperature",
+        "logprobs",
+        "top_logprobs",
+        "system",
+        "tool_use_id",
+        "input_schema",
+        "reasoning",
+        "effort",
+        "tokens",
+        "chat_template_kwargs",
+        "logit_bias",
+    ];
+    let mut object = json!({});
+    for _ in 0..dice.roll(5) {
+        object[KEYS[dice.roll(30) as usize]] = random_json(dice, depth);
+    }
+    object
+}
+
+#[test]
+fn random_requests_are_answered() {
+    let server = serve(&fixture("qwen3"), |_, _| ());
+    let mut dice = Dice(42);
+    for i in 0..400 {
+        let mut body = random_object(&mut dice, 3);
+        let say =
+            json!([{"role": "user", "content": random_json(&mut dice, 2)}, random_object(&mut dice, 3)]);
+        let path = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"][i % 4];
+        (body["messages"], body["input"], body["prompt"]) = (say.clone(), say, json!("x"));
+        (body["max_tokens"], body["max_output_tokens"]) = (2.into(), 2.into());
+        let status = server.post(path, &body).status;
+        assert!([200, 400].contains(&status), "{path} {body}: {status}");
+    }
+    small(&server);
 }

@@ -5,6 +5,7 @@ mod common;
 mod company;
 mod constrain;
 mod hostile;
+mod load;
 mod messages;
 mod responses;
 mod streams;

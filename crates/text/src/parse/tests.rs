@@ -153,3 +153,80 @@ fn control_tokens_are_marks_or_nothing() {
     assert_eq!(content, "a");
     assert_eq!(calls, [("f".to_owned(), "{\"k\":\"v\"}".to_owned())]);
 }
+
+/// Marks, pieces of calls and text that look alike, in any order.
+const FRAGMENTS: [&str; 24] = [
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+    "{\"name\":",
+    "<function=f>",
+    "<parameter=a>",
+    "</parameter>",
+    "</function>",
+    "<|tool_call>",
+    "call:f{a:",
+    "<|\"|>",
+    "<tool_call|>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "; ",
+    "<|python_tag|>",
+    "<|channel>thought",
+    "<channel|>",
+    "\n\n",
+    "é🙂",
+    "<",
+    "plain text",
+];
+
+const TEMPLATES: [&str; 6] = [
+    HERMES,
+    "<tool_call><function=x><parameter=y><think>",
+    "<|start_header_id|> <|python_tag|>",
+    "<|tool_call> <|channel>thought",
+    "[TOOL_CALLS]",
+    "<start_function_call>",
+];
+
+proptest::proptest! {
+    /// However an answer is cut, the deltas are the same, and nothing panics.
+    #[test]
+    fn cuts_do_not_matter(
+        order in proptest::collection::vec(0..FRAGMENTS.len(), 0..12),
+        cuts in proptest::collection::vec(0..400_usize, 0..8),
+        template in 0..TEMPLATES.len(),
+        in_reasoning: bool,
+    ) {
+        let text: String = order.iter().map(|&i| FRAGMENTS[i]).collect();
+        let mut borders: Vec<usize> = cuts.into_iter().filter(|&c| text.is_char_boundary(c)).collect();
+        borders.extend([0, text.len()]);
+        borders.sort_unstable();
+        let pieces: Vec<Piece<'_>> = borders.windows(2).map(|w| Piece::Text(&text[w[0]..w[1]])).collect();
+        let template = TEMPLATES[template];
+        proptest::prop_assert_eq!(
+            parse(template, in_reasoning, &pieces),
+            parse(template, in_reasoning, &[Piece::Text(&text)])
+        );
+    }
+
+    /// Without reasoning and tools an answer is given out letter for letter.
+    #[test]
+    fn without_marks_nothing_changes(order in proptest::collection::vec(0..FRAGMENTS.len(), 0..12)) {
+        let mut parser = AnswerParser::new(AnswerFormat::default(), false, vec!["f".into()]);
+        let mut said = String::new();
+        for i in &order {
+            for delta in parser.push(Piece::Text(FRAGMENTS[*i])) {
+                let Delta::Content(text) = delta else { panic!("{delta:?}") };
+                said += &text;
+            }
+        }
+        for delta in parser.finish() {
+            let Delta::Content(text) = delta else { panic!("{delta:?}") };
+            said += &text;
+        }
+        proptest::prop_assert_eq!(said, order.iter().map(|&i| FRAGMENTS[i]).collect::<String>());
+    }
+}

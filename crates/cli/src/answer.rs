@@ -75,7 +75,10 @@ pub fn figures(stats: &Stats) -> Vec<String> {
             ending(&s.stop)
         ),
     ];
-    lines.splice(1..1, prefill_lines(&s.prefill));
+    lines.extend(prefill_lines(&s.prefill));
+    if let Some(report) = &s.validation {
+        lines.extend(report.to_string().lines().map(str::to_string));
+    }
     if s.submissions > 0 {
         let chosen = &s.choices;
         lines.push(format!(

@@ -34,6 +34,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.engine.refuse_validate("check")?;
     let options = args.engine.options(args.model.as_deref().unwrap_or(Path::new("")))?;
     let device = find_device(args, &options, out)?;
     let paths: Vec<String> = PathArg::value_variants()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use zinc_engine::ValidationReport;
 
 /// Exit code of an error.
 pub const ERROR: u8 = 1;
@@ -20,8 +21,25 @@ pub enum Failure {
         /// Exit code.
         code: u8,
     },
+    /// Validate mode found that paths differ.
+    Invalid(Box<ValidationReport>),
     /// Whoever read our output went away; nothing to tell.
     BrokenPipe,
+}
+
+impl Failure {
+    /// What to tell and the exit code; `None` where there is nothing to tell.
+    pub fn told(&self) -> Option<(String, u8)> {
+        match self {
+            Failure::Message { text, code } => Some((text.clone(), *code)),
+            Failure::Invalid(report) => {
+                let hint = "`zinc check --ops` tests the kernels on this device, `--prefill per-token` goes round batched prefill; please report this";
+                let text = format!("validation failed: {}\n{report}hint: {hint}", report.headline());
+                Some((text, INVALID))
+            }
+            Failure::BrokenPipe => None,
+        }
+    }
 }
 
 /// The result of a command.

@@ -5,7 +5,9 @@ use crate::error::{Failure, Outcome, error, usage};
 use crate::output::{dim, plural};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::Path;
-use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, LoadProgress, PrefillMode, PrefillPath};
+use zinc_engine::{
+    BackendWish, Engine, KvType, LoadOptions, LoadProgress, PrefillMode, PrefillPath, ValidateOptions,
+};
 
 /// Where and how a model runs.
 #[derive(clap::Args)]
@@ -28,6 +30,13 @@ pub struct EngineArgs {
     /// How prompts are read [default: batched, or what `ZINC_BATCHED_PREFILL` says].
     #[arg(long, value_enum)]
     pub prefill: Option<PrefillArg>,
+    /// With `--prefill validate`: compare with the CPU executor too.
+    #[arg(long)]
+    pub validate_reference: bool,
+    /// With `--prefill validate`: spoil one element of an operation's output in batched prefill.
+    #[cfg(feature = "fault-injection")]
+    #[arg(long, value_name = "LAYER:OP[:ROW]", allow_hyphen_values = true)]
+    pub inject_fault: Option<zinc_engine::Fault>,
     /// Tokens that a step of a batched prompt reads at most, on Vulkan.
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub chunk: Option<u32>,
@@ -73,6 +82,8 @@ pub enum PrefillArg {
     Batched,
     /// One token a step
     PerToken,
+    /// Many tokens a step, compared with one token a step; exit code 3 where they differ
+    Validate,
 }
 
 impl EngineArgs {
@@ -83,6 +94,7 @@ impl EngineArgs {
             ("--kv", self.kv.is_some()),
             ("--budget", self.budget.is_some()),
             ("--chunk", self.chunk.is_some()),
+            ("--prefill validate", self.prefill == Some(PrefillArg::Validate)),
             ("--disable fusion", self.disable.contains(&PathArg::Fusion)),
         ];
         if self.backend == BackendArg::Cpu
@@ -95,6 +107,18 @@ impl EngineArgs {
         }
         let defaults = LoadOptions::new(model);
         let prefill = self.prefill_mode()?;
+        let validate = ValidateOptions {
+            reference: self.validate_reference,
+            #[cfg(feature = "fault-injection")]
+            fault: self.inject_fault.clone(),
+            ..Default::default()
+        };
+        if prefill != PrefillMode::Validate && validate != ValidateOptions::default() {
+            return Err(usage(
+                "`--validate-reference` has no effect without `--prefill validate`",
+                "ask for it, or leave the option out",
+            ));
+        }
         if prefill == PrefillMode::PerToken && self.chunk.is_some() {
             return Err(usage(
                 "`--chunk` has no effect where prompts are read one token a step",
@@ -115,6 +139,7 @@ impl EngineArgs {
             },
             budget: self.budget,
             prefill,
+            validate,
             chunk: self.chunk.unwrap_or(defaults.chunk),
             fuse: !self.disable.contains(&PathArg::Fusion),
             pretokenizer: self.pretokenizer.clone(),
@@ -127,8 +152,20 @@ impl EngineArgs {
         Ok(match self.prefill {
             Some(PrefillArg::Batched) => PrefillMode::Batched,
             Some(PrefillArg::PerToken) => PrefillMode::PerToken,
+            Some(PrefillArg::Validate) => PrefillMode::Validate,
             None => PrefillMode::of_environment()?.unwrap_or_default(),
         })
+    }
+
+    /// Refuses validate mode for a command that reads no prompts as `run` does.
+    pub fn refuse_validate(&self, command: &str) -> Outcome {
+        match self.prefill {
+            Some(PrefillArg::Validate) => Err(usage(
+                format!("`{command}` does not compare paths"),
+                "`--prefill validate` is for `run`, `chat` and `bench`",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Loads the model; a bar shows the progress on a terminal unless `quiet`.
@@ -204,6 +241,10 @@ pub fn tell(lines: &[String]) {
 impl From<zinc_engine::Error> for Failure {
     fn from(e: zinc_engine::Error) -> Failure {
         use zinc_engine::Error as E;
+        let e = match e {
+            E::Validation(report) => return Failure::Invalid(report),
+            e => e,
+        };
         let hint = match &e {
             E::Gguf(_) => "check the path, or download or convert the file again",
             E::Model(_) | E::Text(_) => "`zinc inspect FILE` shows what the file holds and why it cannot run",

@@ -43,6 +43,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.engine.refuse_validate("logits")?;
     let kind = args.output.as_deref().map(FileKind::of).transpose()?;
     let mut engine = args.engine.load(&args.model.model, args.quiet)?;
     let tokens = match (&args.tokens, &args.prompt) {

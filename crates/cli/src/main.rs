@@ -22,7 +22,7 @@ mod shell;
 mod tokenize;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use error::{Failure, Outcome};
+use error::Outcome;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -60,11 +60,14 @@ fn main() -> ExitCode {
     let mut out = io::stdout().lock();
     let result = dispatch(&cli.command, &mut out).and_then(|()| Ok(out.flush()?));
     match result {
-        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
-        Err(Failure::Message { text, code }) => {
-            complain(&text);
-            ExitCode::from(code)
-        }
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => match failure.told() {
+            Some((text, code)) => {
+                complain(&text);
+                ExitCode::from(code)
+            }
+            None => ExitCode::SUCCESS,
+        },
     }
 }
 

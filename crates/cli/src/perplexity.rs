@@ -57,6 +57,7 @@ struct Sums {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.engine.refuse_validate("perplexity")?;
     let text = read(&args.text)?;
     if args.kl && args.engine.backend == BackendArg::Cpu {
         return Err(usage(

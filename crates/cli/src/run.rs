@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer};
 use crate::args::{Control, ControlArg, ModelArg, text_or_stdin};
 use crate::chat::Conversation;
-use crate::error::{Outcome, usage};
+use crate::error::{Failure, Outcome, usage};
 use crate::load::{EngineArgs, describe, tell};
 use crate::output;
 use crate::sampling::SamplingArgs;
@@ -62,7 +62,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut sequence = engine.sequence()?;
     let mut nowhere = io::sink();
     let sink: &mut dyn Write = if args.json { &mut nowhere } else { &mut *out };
-    let answer = answer::generate(&mut engine, &mut sequence, &prompt, &options, sink)?;
+    let answer = answer::generate(&mut engine, &mut sequence, &prompt, &options, sink);
+    if let (true, Err(Failure::Invalid(report))) = (args.json, &answer) {
+        let value = json!({ "validation": report, "prompt_tokens": prompt, "engine": engine.summary() });
+        output::json(out, &value)?;
+    }
+    let answer = answer?;
     if args.json {
         output::json(out, &as_json(&engine, &prompt, as_message, &options.sampling, &answer))?;
     } else if !answer.text.ends_with('\n') {

@@ -5,7 +5,7 @@ use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
     Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
-    PrefillPath, Sequence, Summary, Want,
+    PrefillPath, Sequence, Summary, ValidateOptions, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -22,6 +22,8 @@ pub struct Engine {
     pub(crate) backend: Backend,
     pub(crate) pool: Pool,
     pub(crate) summary: Summary,
+    /// What every prompt is compared with, in validate mode.
+    pub(crate) validate: Option<ValidateOptions>,
     /// The CPU executor beside a device, once validate mode has asked for it.
     pub(crate) reference: Option<Box<Reference>>,
 }
@@ -151,6 +153,11 @@ impl Engine {
             Backend::Cpu(cpu) => PrefillPath::of(cpu.chunk as u32, Vec::new()),
             Backend::Vulkan(executor) => PrefillPath::of(executor.chunk(), executor.fallbacks().to_vec()),
         }
+    }
+
+    /// What every prompt is to be compared with, where the model was loaded in validate mode.
+    pub fn validates(&self) -> Option<&ValidateOptions> {
+        self.validate.as_ref()
     }
 
     /// Reads `tokens` after what the sequence holds: [`Engine::forward_batch`] of one part. Returns a row of logits for each token that

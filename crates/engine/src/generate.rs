@@ -41,7 +41,8 @@ impl Engine {
     /// again. Afterwards the sequence holds the prompt and the generated tokens but the last.
     ///
     /// # Errors
-    /// [`Error::ContextFull`] when the prompt does not fit; options out of range; what the executor says.
+    /// [`Error::ContextFull`] when the prompt does not fit; options out of range; what the executor says; in validate mode
+    /// [`Error::Validation`].
     pub fn generate(
         &mut self,
         sequence: &mut Sequence,
@@ -63,6 +64,7 @@ impl Engine {
             generated: Vec::new(),
             choices: Choices::default(),
         };
+        let validation = self.validate_prompt(sequence, prompt)?;
         let stop = self.run(sequence, prompt, options, &mut run, on_event)?;
         sequence.truncate(sequence.len()); // gives back the pages that were reserved for more tokens
         let first = run.first.unwrap_or_else(Instant::now);
@@ -78,6 +80,7 @@ impl Engine {
             decode_seconds: first.elapsed().as_secs_f64(),
             stop,
             prefill: self.prefill_path(),
+            validation,
             choices: run.choices,
             dispatches_per_token: dispatches,
             barriers_per_token: barriers,

@@ -3,7 +3,7 @@
 use crate::engine::{Backend, CpuBackend};
 use crate::execute::Executor;
 use crate::sequence::Pool;
-use crate::{BackendWish, Engine, Error, KvType, LoadOptions, LoadProgress, Summary};
+use crate::{BackendWish, Engine, Error, KvType, LoadOptions, LoadProgress, PrefillMode, Summary};
 use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
@@ -72,13 +72,20 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
 
 fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Result<Engine, Error> {
     let Opened { started, model, tokenizer, mut summary } = read(&gguf, options, reasons)?;
+    if options.prefill == PrefillMode::Validate {
+        let why = format!(
+            "the CPU executor runs the model, and it is the reference ({})",
+            summary.reasons.join("; ")
+        );
+        return Err(crate::validate::nothing_to_compare(&why));
+    }
     let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
     let chunk = if options.rows() == 1 { 1 } else { CPU_CHUNK };
     let backend = CpuBackend::new(cpu, options.sequences, summary.context, chunk);
     let backend = Backend::Cpu(Box::new(backend));
     summary.load_seconds = started.elapsed().as_secs_f64();
     let pool = Pool::new(options.sequences, 0..0);
-    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, reference: None })
+    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, validate: None, reference: None })
 }
 
 pub(crate) fn on_device(
@@ -106,7 +113,8 @@ pub(crate) fn on_device(
     };
     let pool = Pool::new(options.sequences, 0..executor.page_count());
     let backend = Backend::Vulkan(Box::new(executor));
-    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, reference: None })
+    let validate = (options.prefill == PrefillMode::Validate).then(|| options.validate.clone());
+    Ok(Engine { gguf, model, tokenizer, backend, pool, summary, validate, reference: None })
 }
 
 /// The context to plan for.

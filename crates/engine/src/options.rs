@@ -1,6 +1,6 @@
 //! What a user can ask of the engine.
 
-use crate::{Error, SamplingOptions};
+use crate::{Error, SamplingOptions, ValidateOptions};
 use std::path::PathBuf;
 use zinc_kernels::kv::KvType;
 use zinc_vulkan::{CacheLocation, DeviceWish};
@@ -25,6 +25,8 @@ pub enum PrefillMode {
     Batched,
     /// One token a step.
     PerToken,
+    /// Batched, and compared with other paths by [`crate::Engine::validate`]: a prompt whose comparison fails is an error.
+    Validate,
 }
 
 impl PrefillMode {
@@ -43,8 +45,9 @@ impl PrefillMode {
         match value {
             "1" => Ok(PrefillMode::Batched),
             "0" => Ok(PrefillMode::PerToken),
+            "validate" => Ok(PrefillMode::Validate),
             _ => Err(Error::Option(format!(
-                "`{}={value}` means nothing\nhint: 1 is batched, 0 is per-token; or unset it",
+                "`{}={value}` means nothing\nhint: 1 is batched, 0 is per-token, `validate` compares both; or unset it",
                 Self::VARIABLE
             ))),
         }
@@ -72,6 +75,8 @@ pub struct LoadOptions {
     pub budget: Option<u64>,
     /// How prompts are read.
     pub prefill: PrefillMode,
+    /// What [`PrefillMode::Validate`] compares.
+    pub validate: ValidateOptions,
     /// Rows of a step at most, where prompts are batched. Steps are narrower where a kernel takes fewer rows or memory is short,
     /// and the statistics then say why.
     pub chunk: u32,
@@ -92,7 +97,7 @@ impl LoadOptions {
     /// Rows of a step at most, by mode and chunk.
     pub(crate) fn rows(&self) -> u32 {
         match self.prefill {
-            PrefillMode::Batched => self.chunk,
+            PrefillMode::Batched | PrefillMode::Validate => self.chunk,
             PrefillMode::PerToken => 1,
         }
     }
@@ -109,6 +114,7 @@ impl LoadOptions {
             kv_type: KvType::F16,
             budget: None,
             prefill: PrefillMode::Batched,
+            validate: ValidateOptions::default(),
             chunk: 512,
             fuse: true,
             pretokenizer: None,

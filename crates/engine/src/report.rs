@@ -94,6 +94,8 @@ pub struct Stats {
     pub stop: StopReason,
     /// How the prompt was processed.
     pub prefill: PrefillPath,
+    /// What it was compared with, in validate mode; the comparison's time belongs to the prefill.
+    pub validation: Option<crate::ValidationReport>,
     /// Where tokens were chosen.
     pub choices: Choices,
     /// Dispatches of a decode step; 0 on the CPU.

@@ -52,10 +52,10 @@ impl Bench {
         let report = self.validate(Some(fault), all_logits).unwrap();
         assert!(!report.ok, "{what}: passed");
         let first = report.first.as_ref().unwrap_or_else(|| panic!("{what}: {report}"));
-        assert_eq!((first.layer, first.row), (node.layer, row), "{what}: {report}");
+        assert_eq!((first.layer, first.row), (node.layer, row), "{what}: {}", report.headline());
         assert_eq!(first.position, HISTORY + row, "{what}");
-        assert!(first.fused.iter().any(|l| l == node.label), "{what}: {report}");
-        assert_eq!(first.got, 300.0, "{what}: {report}");
+        assert!(first.fused.iter().any(|l| l == node.label), "{what}: {}", report.headline());
+        assert_eq!(first.got, 300.0, "{what}: {}", report.headline());
         if !self.fuse {
             assert_eq!((first.op.as_str(), first.call.as_str()), (node.label, node.op.name()), "{what}");
         }

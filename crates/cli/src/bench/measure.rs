@@ -1,6 +1,7 @@
 //! Measuring prefill and decode, and checking what they compute.
 
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
+use crate::load::tell;
 use std::ops::ControlFlow;
 use std::time::Instant;
 use zinc_engine::{Engine, Event, GenerateOptions, OpTime, Sequence, Want};
@@ -106,6 +107,7 @@ impl Bench {
     /// Reads `tokens` tokens after `depth` others.
     pub fn prefill(&mut self, tokens: usize, depth: usize) -> Outcome<Measured> {
         let text = self.text(depth + tokens);
+        self.validate(&text, depth)?;
         self.repeat(Kind::Prefill, tokens, depth, |bench| {
             bench.fill(&text[..depth])?;
             let start = Instant::now();
@@ -117,6 +119,18 @@ impl Bench {
                 quarters: None,
             })
         })
+    }
+
+    /// In validate mode compares reading `text` after its first `depth` tokens with other paths, and tells what came of it.
+    fn validate(&mut self, text: &[u32], depth: usize) -> Outcome {
+        let Some(options) = self.engine.validates().cloned() else { return Ok(()) };
+        self.fill(&text[..depth])?;
+        let report = self.engine.validate(&mut self.sequence, &text[depth..], &options)?;
+        if !report.ok {
+            return Err(Failure::Invalid(Box::new(report)));
+        }
+        tell(&[report.to_string().trim_end().to_string()]);
+        Ok(())
     }
 
     /// Generates `tokens` tokens after `depth` others (at least one), as `run` does. The first token of a generation belongs to the

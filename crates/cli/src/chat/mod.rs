@@ -8,7 +8,7 @@ pub use conversation::Conversation;
 
 use crate::answer;
 use crate::args::ModelArg;
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use crate::load::{EngineArgs, describe, tell};
 use crate::sampling::SamplingArgs;
 use commands::Reply;
@@ -75,8 +75,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             Ok(Reply::Continue) => {}
             Ok(Reply::Exit) => break,
             // At a terminal a person can go on; a script is told by the exit code.
-            Err(Failure::Message { text, .. }) if input.is_terminal() => tell(&[format!("error: {text}")]),
-            Err(e) => return Err(e),
+            Err(e) => match e.told().filter(|_| input.is_terminal()) {
+                Some((text, _)) => tell(&[format!("error: {text}")]),
+                None => return Err(e),
+            },
         }
     }
     Ok(())

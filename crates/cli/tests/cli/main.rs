@@ -7,6 +7,7 @@ mod numbers;
 mod run;
 mod tokenize;
 mod usage;
+mod validate;
 
 use serde_json::Value;
 use std::io::Write;

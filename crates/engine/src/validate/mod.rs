@@ -11,6 +11,8 @@ mod measure;
 mod reference;
 mod report;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use crate::engine::Backend;
 use crate::execute::{Executor, KvRows};
@@ -95,6 +97,22 @@ impl Engine {
         Ok(report)
     }
 
+    /// Compares what the sequence does not hold of a prompt, and leaves it before the prompt's last step: that one also gives the
+    /// first token.
+    pub(crate) fn validate_prompt(
+        &mut self,
+        sequence: &mut Sequence,
+        prompt: &[u32],
+    ) -> Result<Option<ValidationReport>, Error> {
+        let Some(options) = self.validate.clone() else { return Ok(None) };
+        let report = self.validate(sequence, &prompt[sequence.len()..], &options)?;
+        if !report.ok {
+            return Err(Error::Validation(Box::new(report)));
+        }
+        sequence.truncate(sequence.len() - report.steps.last().copied().unwrap_or_default());
+        Ok(Some(report))
+    }
+
     fn empty_report(
         &self,
         sequence: &Sequence,
@@ -134,7 +152,8 @@ impl Engine {
     }
 }
 
-fn nothing_to_compare(why: &str) -> Error {
+/// Why there are no two paths.
+pub(crate) fn nothing_to_compare(why: &str) -> Error {
     Error::Option(format!(
         "validate compares batched prefill with other paths, and there is nothing to compare: {why}\nhint: leave out `--prefill validate`"
     ))

@@ -120,7 +120,7 @@ impl Comparison {
 }
 
 impl ValidationReport {
-    /// The failure in one line: the first operation that differs, or what else is known.
+    /// What came of it in one line: the first operation that differs, or what else is known.
     pub fn headline(&self) -> String {
         if let Some(first) = &self.first {
             return first.to_string();
@@ -164,9 +164,6 @@ impl fmt::Display for ValidationReport {
             self.seconds
         )?;
         self.comparisons.iter().try_for_each(|c| c.fmt(f))?;
-        if !self.ok {
-            writeln!(f, "  {}", self.headline())?;
-        }
         if let Some(why) = &self.not_found {
             writeln!(f, "  no operation can be named: {why}")?;
         }

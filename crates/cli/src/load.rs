@@ -162,7 +162,7 @@ impl EngineArgs {
         match self.prefill {
             Some(PrefillArg::Validate) => Err(usage(
                 format!("`{command}` does not compare paths"),
-                "`--prefill validate` is for `run`, `chat` and `bench`",
+                "`--prefill validate` is for `run`, `chat`, `bench` and `serve`",
             )),
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Faults on purpose, for the tests of validate mode: after a call, one element of its output is replaced.
 
 use super::record::Recording;
-use super::{Executor, KvType};
+use super::{Executor, KvType, RECORDINGS, Recordings};
 use crate::compile::Step;
 use crate::validate::Fault;
 use crate::{Error, Sequence};
@@ -65,7 +65,7 @@ impl Executor {
 
     fn forget_programs(&mut self) -> Result<(), Error> {
         self.device.wait_idle()?;
-        self.programs.clear();
+        self.programs = Recordings::new(RECORDINGS);
         Ok(())
     }
 

@@ -97,9 +97,12 @@ impl Engine {
         Ok(report)
     }
 
-    /// Compares what the sequence does not hold of a prompt, and leaves it before the prompt's last step: that one also gives the
-    /// first token.
-    pub(crate) fn validate_prompt(
+    /// Where the model was loaded in validate mode: compares what the sequence does not hold of a prompt, as [`Engine::validate`], and
+    /// leaves it before the prompt's last step, which gives the first token too. `None` in other modes: nothing was done.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] where paths differ; as [`Engine::validate`].
+    pub fn validate_prompt(
         &mut self,
         sequence: &mut Sequence,
         prompt: &[u32],

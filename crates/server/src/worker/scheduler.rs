@@ -118,9 +118,15 @@ impl<'t> Scheduler<'t> {
             let Some(sequence) = self.cache.take(&self.engine, &prompt) else { return };
             let Some(job) = self.waiting.remove(next) else { return };
             self.inbox.waiting.fetch_sub(1, Ordering::Relaxed);
-            let active = Active::new(job, sequence, self.tokenizer, self.engine.context());
+            let mut active = Active::new(job, sequence, self.tokenizer, self.engine.context());
             self.metrics.prompt_tokens.inc_by(prompt.len() as u64);
             self.metrics.cached_tokens.inc_by(active.cached() as u64);
+            // In validate mode a prompt is compared alone, before it shares steps with others.
+            if let Err(e) = self.engine.validate_prompt(&mut active.sequence, &prompt) {
+                tracing::error!(error = %e, "a prompt failed validation");
+                active.send(Event::Failed(e.to_string()));
+                continue;
+            }
             self.running.push_back(active);
         }
     }

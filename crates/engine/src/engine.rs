@@ -4,8 +4,8 @@ use crate::execute::Executor;
 use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
-    Candidates, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
-    PrefillPath, Sequence, Summary, ValidateOptions, Want,
+    Candidates, Cut, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
+    PrefillPath, Product, Sequence, Summary, ValidateOptions, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -158,6 +158,32 @@ impl Engine {
     /// What every prompt is to be compared with, where the model was loaded in validate mode.
     pub fn validates(&self) -> Option<&ValidateOptions> {
         self.validate.as_ref()
+    }
+
+    /// From now on steps have at most `rows` rows and their products are cut like this: for measurements on a model that stays loaded.
+    /// No cut but [`Cut::SerialK`] changes a bit of what is computed.
+    ///
+    /// # Errors
+    /// More rows than the model was loaded for; a product that cannot be cut so; a cut on the CPU executor. Nothing changes then.
+    pub fn set_steps(&mut self, rows: u32, cut: Cut) -> Result<(), Error> {
+        match &mut self.backend {
+            Backend::Cpu(_) if cut != Cut::Policy => {
+                Err(Error::Option("products are not cut on the CPU executor".into()))
+            }
+            Backend::Cpu(cpu) => {
+                cpu.chunk = rows.max(1) as usize;
+                Ok(())
+            }
+            Backend::Vulkan(executor) => executor.set_steps(rows, cut),
+        }
+    }
+
+    /// The products of a step of `rows` rows, one of them with logits, and how they are cut. Empty on the CPU.
+    pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
+        match &mut self.backend {
+            Backend::Cpu(_) => Ok(Vec::new()),
+            Backend::Vulkan(executor) => executor.products(rows),
+        }
     }
 
     /// Reads `tokens` after what the sequence holds: [`Engine::forward_batch`] of one part. Returns a row of logits for each token that

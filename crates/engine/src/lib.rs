@@ -41,7 +41,7 @@ pub use execute::{LoadPlan, plan_without_device};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
-pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Stats, StopReason, Summary};
+pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Product, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::{PageRef, Sequence};
 #[cfg(feature = "fault-injection")]
@@ -49,4 +49,5 @@ pub use validate::Fault;
 pub use validate::{
     Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions, ValidationReport,
 };
+pub use zinc_kernels::gemv::{Cut, Tile};
 pub use zinc_kernels::kv::{KvType, PAGE_TOKENS};

@@ -1,6 +1,8 @@
 //! What the engine says about itself and about a run.
 
 use serde::Serialize;
+use zinc_kernels::gemv::Tile;
+use zinc_quant::FormatRef;
 
 /// What was loaded, where it runs, and why there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -131,6 +133,32 @@ impl Stats {
 
 fn rate(tokens: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { tokens as f64 / seconds } else { 0.0 }
+}
+
+/// The products of a step that are alike.
+#[derive(Debug, Clone, Copy)]
+pub struct Product {
+    /// Format of the weights.
+    pub format: FormatRef,
+    /// Rows of the matrix.
+    pub m: u32,
+    /// Elements of a row.
+    pub k: u32,
+    /// Two matrices, the second one gated by the activation of the first one's product.
+    pub gated: bool,
+    /// Columns.
+    pub columns: u32,
+    /// How many there are in the step.
+    pub count: u32,
+    /// How each is cut.
+    pub tile: Tile,
+}
+
+impl Product {
+    /// Weight elements of all of them.
+    pub fn weights(&self) -> u64 {
+        u64::from(self.m) * u64::from(self.k) * u64::from(self.count) * if self.gated { 2 } else { 1 }
+    }
 }
 
 /// GPU time of one dispatch of a profiled step.

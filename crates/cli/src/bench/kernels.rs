@@ -1,7 +1,7 @@
 //! `zinc bench kernels`: the read bandwidth of matrix-vector products, on weights that no cache holds.
 
 use super::FormatArgs;
-use super::report::{program, quoted};
+use super::report::{program, quoted, tile_json, tile_name};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
@@ -159,19 +159,10 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     table
 }
 
-/// Lanes and parts of K (`~` where a team walks the parts), rows and columns of a team, subgroups, stage.
-fn tile_name(t: Tile) -> String {
-    let spread = if t.spread { "" } else { "~" };
-    format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
-}
-
 fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
     json!({
         "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
-        "tile": {
-            "lanes": t.tile.lanes, "parts": t.tile.parts, "spread": t.tile.spread, "rows": t.tile.rows, "columns": t.tile.columns,
-            "subgroups": t.tile.subgroups, "stage": t.tile.stage,
-        },
+        "tile": tile_json(t.tile),
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
     })

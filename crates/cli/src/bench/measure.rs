@@ -67,7 +67,7 @@ impl Measured {
 }
 
 /// The median of ascending numbers; 0 of none.
-fn middle(sorted: &[f64]) -> f64 {
+pub fn middle(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
         n if n % 2 == 1 => sorted[n / 2],
@@ -99,14 +99,14 @@ impl Bench {
 
     /// GPU time of each dispatch of a decode step after `depth` tokens (at least one).
     pub fn profile(&mut self, depth: usize) -> Outcome<Vec<OpTime>> {
-        let text = self.text(depth.max(1));
+        let text = text(&self.engine, depth.max(1));
         self.fill(&text)?;
         Ok(self.engine.profile_step(&mut self.sequence, 1)?)
     }
 
     /// Reads `tokens` tokens after `depth` others.
     pub fn prefill(&mut self, tokens: usize, depth: usize) -> Outcome<Measured> {
-        let text = self.text(depth + tokens);
+        let text = text(&self.engine, depth + tokens);
         self.validate(&text, depth)?;
         self.repeat(Kind::Prefill, tokens, depth, |bench| {
             bench.fill(&text[..depth])?;
@@ -136,7 +136,7 @@ impl Bench {
     /// Generates `tokens` tokens after `depth` others (at least one), as `run` does. The first token of a generation belongs to the
     /// prefill, so one more is generated and `tokens` steps are timed.
     pub fn decode(&mut self, tokens: usize, depth: usize) -> Outcome<Measured> {
-        let prompt = self.text(depth.max(1));
+        let prompt = text(&self.engine, depth.max(1));
         let options =
             GenerateOptions { max_tokens: tokens + 1, ignore_end: true, ..GenerateOptions::default() };
         self.repeat(Kind::Decode, tokens, depth, |bench| {
@@ -200,23 +200,23 @@ impl Bench {
         self.engine.forward(&mut self.sequence, &tokens[have..], Want::None)?;
         Ok(())
     }
+}
 
-    /// The first `n` tokens of an endless text: ordinary tokens in an order without pattern, the same for a model each time.
-    fn text(&self, n: usize) -> Vec<u32> {
-        let vocab = u64::from(self.engine.summary().vocab);
-        let tokenizer = self.engine.tokenizer().ok();
-        let ordinary = |id: &u32| tokenizer.is_none_or(|t| !t.is_control(*id));
-        let mut state = 1u64;
-        let ids = std::iter::from_fn(|| {
-            // The generator of Knuth's MMIX; its upper bits are good enough.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            Some(((state >> 33) % vocab) as u32)
-        });
-        // A vocabulary of control tokens alone would never yield one; then they serve too.
-        let plain: Vec<u32> = ids.take(16 * n + 64).collect();
-        let text: Vec<u32> = plain.iter().copied().filter(ordinary).take(n).collect();
-        if text.len() == n { text } else { plain[..n].to_vec() }
-    }
+/// The first `n` tokens of an endless text: ordinary tokens in an order without pattern, the same for a model each time.
+pub fn text(engine: &Engine, n: usize) -> Vec<u32> {
+    let vocab = u64::from(engine.summary().vocab);
+    let tokenizer = engine.tokenizer().ok();
+    let ordinary = |id: &u32| tokenizer.is_none_or(|t| !t.is_control(*id));
+    let mut state = 1u64;
+    let ids = std::iter::from_fn(|| {
+        // The generator of Knuth's MMIX; its upper bits are good enough.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Some(((state >> 33) % vocab) as u32)
+    });
+    // A vocabulary of control tokens alone would never yield one; then they serve too.
+    let plain: Vec<u32> = ids.take(16 * n + 64).collect();
+    let text: Vec<u32> = plain.iter().copied().filter(ordinary).take(n).collect();
+    if text.len() == n { text } else { plain[..n].to_vec() }
 }
 
 /// Tokens a second in each quarter, from the times of the tokens.
@@ -228,9 +228,12 @@ fn quarters(times: &[Instant]) -> Option<[f64; 4]> {
     }))
 }
 
-/// FNV-1a (64 bits) over the bits of the logits and the tokens.
 fn fingerprint(run: &Run) -> u64 {
-    let words = run.logits.iter().map(|v| v.to_bits()).chain(run.tokens.iter().copied());
+    fnv(run.logits.iter().map(|v| v.to_bits()).chain(run.tokens.iter().copied()))
+}
+
+/// FNV-1a (64 bits) over the bytes of words.
+pub fn fnv(words: impl Iterator<Item = u32>) -> u64 {
     words
         .flat_map(u32::to_le_bytes)
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -3,6 +3,8 @@
 mod attention;
 mod kernels;
 mod measure;
+mod plot;
+mod prefill;
 mod report;
 
 use crate::error::{Outcome, invalid, usage};
@@ -62,12 +64,16 @@ struct FormatArgs {
 enum What {
     Kernels(kernels::Args),
     Attention(attention::Args),
+    Prefill(Box<prefill::Args>),
+    Sweep(Box<prefill::sweep::Args>),
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = match (&args.what, &args.model) {
         (Some(What::Kernels(kernels)), _) => return kernels::run(kernels, out),
         (Some(What::Attention(attention)), _) => return attention::run(attention, out),
+        (Some(What::Prefill(prefill)), _) => return prefill::run(prefill, out),
+        (Some(What::Sweep(sweep)), _) => return prefill::sweep::run(sweep, out),
         (None, Some(model)) => model,
         (None, None) => {
             return Err(usage("`--model` is missing", "`zinc bench -m FILE`, or `zinc bench kernels`"));

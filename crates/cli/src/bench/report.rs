@@ -8,7 +8,7 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
-use zinc_engine::{Engine, OpTime};
+use zinc_engine::{Engine, OpTime, Tile};
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -201,6 +201,20 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
         writeln!(out, "{}", cells.join(","))?;
     }
     Ok(())
+}
+
+/// Lanes and parts of K (`~` where a team walks the parts), rows and columns of a team, subgroups, stage.
+pub fn tile_name(t: Tile) -> String {
+    let spread = if t.spread { "" } else { "~" };
+    format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
+}
+
+/// A tile for JSON.
+pub fn tile_json(t: Tile) -> Value {
+    json!({
+        "lanes": t.lanes, "parts": t.parts, "spread": t.spread, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups,
+        "stage": t.stage,
+    })
 }
 
 /// A cell of CSV (RFC 4180).

@@ -4,6 +4,7 @@ mod chat;
 mod device;
 mod inspect;
 mod numbers;
+mod prefill;
 mod run;
 mod tokenize;
 mod usage;

@@ -16,7 +16,7 @@ use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::attention_shape;
 use zinc_kernels::Policy;
-use zinc_kernels::gemv::Tile;
+use zinc_kernels::gemv::{Cut, Tile};
 use zinc_plan::{Op, Plan, Rows};
 use zinc_vulkan::Capabilities;
 
@@ -52,6 +52,8 @@ pub struct Target<'a> {
     pub caps: &'a Capabilities,
     /// Tuning of the kernels for it.
     pub policy: &'a Policy,
+    /// How products are cut.
+    pub cut: &'a Cut,
     /// Fuse operations. Off, each operation is a call of its own.
     pub fuse: bool,
     /// Let every activation keep its memory until the end of the step, so that each can be looked at; else they share it.

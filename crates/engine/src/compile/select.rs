@@ -3,7 +3,7 @@
 use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
 use zinc_kernels::gemv::Tile;
-use zinc_kernels::{attention, elementwise, embed, gemv, kv, norm, rope};
+use zinc_kernels::{attention, elementwise, embed, kv, norm, rope};
 use zinc_plan::{KvId, Plan, RopeId, WeightId};
 
 /// The kernel for a step: how it is cut, if it is a product.
@@ -16,7 +16,7 @@ pub(super) fn select(
     let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
     let product = |weight: WeightId, gated: bool| {
         let w = plan.weight(weight);
-        gemv::select(target.policy, w.format, w.m, w.k, rows, gated).map(Some)
+        target.cut.tile(target.policy, w.format, w.m, w.k, rows, gated).map(Some)
     };
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
     let cache = |op, kv: KvId| {

@@ -17,7 +17,7 @@ fn caps() -> Capabilities {
 fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
     let caps = caps();
     let policy = Policy::of(&caps);
-    f(&Target { caps: &caps, policy: &policy, fuse, keep })
+    f(&Target { caps: &caps, policy: &policy, cut: &Cut::Policy, fuse, keep })
 }
 
 fn plan_of(fixture: &str) -> Plan {

@@ -7,6 +7,7 @@ use crate::compile::{Shape, Target};
 use crate::memory::{DoesNotFit, MemoryPlan, Needs, fit, gib, place_weights};
 use crate::{Error, Fallback, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
+use zinc_kernels::gemv::Cut;
 use zinc_model::Model;
 use zinc_plan::Plan;
 use zinc_vulkan::{Capabilities, DeviceKind, Features, Limits, Subgroup};
@@ -30,7 +31,7 @@ pub struct LoadPlan {
 pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> Result<LoadPlan, Error> {
     let caps = imaginary();
     let policy = Policy::of(&caps);
-    let target = Target { caps: &caps, policy: &policy, fuse: options.fuse, keep: false };
+    let target = Target { caps: &caps, policy: &policy, cut: &Cut::Policy, fuse: options.fuse, keep: false };
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
     let most = |_shape, _context| Ok(record::ATTENTION_BYTES);

@@ -6,6 +6,7 @@
 mod batch;
 mod buffers;
 mod cost;
+mod cut;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod greedy;
@@ -33,6 +34,7 @@ use step::{Held, Key, Program, Source, Tail};
 use widths::Widths;
 use zinc_gguf::Gguf;
 use zinc_kernels::Kernels;
+use zinc_kernels::gemv::Cut;
 use zinc_plan::Plan;
 use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
 
@@ -48,6 +50,7 @@ pub struct Executor {
     kernels: Kernels,
     plan: Arc<Plan>,
     kv_type: KvType,
+    cut: Cut,
     fuse: bool,
     widths: Widths,
     fallbacks: Vec<Fallback>,
@@ -86,8 +89,8 @@ impl Executor {
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
-        let target =
-            Target { caps: kernels.caps(), policy: kernels.policy(), fuse: options.fuse, keep: false };
+        let (caps, policy, cut) = (kernels.caps(), kernels.policy(), Cut::Policy);
+        let target = Target { caps, policy, cut: &cut, fuse: options.fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
@@ -101,6 +104,7 @@ impl Executor {
             page_table: extents.page_table(),
             input_tickets: vec![None; buffers.inputs.len()],
             kv_type: options.kv_type,
+            cut,
             fuse: options.fuse,
             device,
             kernels,
@@ -180,7 +184,8 @@ impl Executor {
             return Ok(found.clone());
         }
         let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
-        let schedule = Arc::new(compile(&self.plan, &Target { caps, policy, fuse: self.fuse, keep }, shape)?);
+        let target = Target { caps, policy, cut: &self.cut, fuse: self.fuse, keep };
+        let schedule = Arc::new(compile(&self.plan, &target, shape)?);
         self.schedules.insert((shape, keep), schedule.clone());
         Ok(schedule)
     }

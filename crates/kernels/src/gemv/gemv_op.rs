@@ -1,6 +1,7 @@
 //! Choice of a variant, and the dispatch.
 
 use super::KERNELS;
+use crate::policy::GemvShape;
 use crate::{Error, Kernels, Mat, Policy, Unsupported, fold_groups};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
@@ -99,6 +100,19 @@ pub fn select(
     columns: u32,
     gated: bool,
 ) -> Result<Tile, Unsupported> {
+    select_shaped(policy, policy.gemv.shape(columns), format, m, k, columns, gated)
+}
+
+/// As [`select`], with another shape than the policy's for so many columns.
+pub(super) fn select_shaped(
+    policy: &Policy,
+    shape: &GemvShape,
+    format: FormatRef,
+    m: u32,
+    k: u32,
+    columns: u32,
+    gated: bool,
+) -> Result<Tile, Unsupported> {
     let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(format.name), reason });
     if m == 0 || k == 0 || columns == 0 {
         return fail(format!("an empty product ({m}×{k}, {columns} columns)"));
@@ -111,7 +125,6 @@ pub fn select(
     let steps = k.div_ceil(chunk(format) * lanes);
     let parts = gemv.busy_teams.div_ceil(m).min(gemv.max_parts).min(steps);
     let parts = 1 << parts.max(1).ilog2();
-    let shape = gemv.shape(columns);
     let rows = if gated { (shape.rows / 2).max(1) } else { shape.rows };
     // Batches of columns as even as possible.
     let columns = columns.div_ceil(columns.div_ceil(shape.columns));

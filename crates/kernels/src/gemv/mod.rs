@@ -22,11 +22,14 @@
 //! Sweeps: `bench/results/2026-11-30-h200-gemv-sweep.txt`.
 
 mod bench;
+mod cut;
 mod gemv_op;
 mod reference;
 mod suite;
 
 pub use bench::{BenchShape, BenchTiming, bench};
+pub use cut::Cut;
+use gemv_op::select_shaped;
 pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, select};
 pub use suite::suite;
 

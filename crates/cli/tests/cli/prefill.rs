@@ -1,0 +1,71 @@
+//! `zinc bench prefill` and `zinc bench sweep`.
+
+use crate::{lavapipe, scratch, text, tiny, zinc};
+use serde_json::Value;
+
+fn results(json: &Value) -> Vec<&Value> {
+    json["results"].as_array().unwrap().iter().collect()
+}
+
+#[test]
+fn every_way_of_reading_a_prompt_is_measured_and_compared() {
+    let Some(device) = lavapipe() else { return };
+    let model = tiny("qwen3").model;
+    let (json, markdown, svg) = (scratch("prefill.json"), scratch("prefill.md"), scratch("prefill.svg"));
+    let files = [format!("--json={}", text(&json)), format!("--markdown={}", text(&markdown))];
+    let args = [
+        "bench", "prefill", "-m", text(&model), "--backend", "vulkan", "--device", device, "-p", "5,41", "-n", "3",
+        "--columns", "4,16", "--serial-columns", "4", "--repeats", "2", &files[0], &files[1], "--svg", text(&svg),
+    ];
+    let table = zinc(&args).ok();
+    for way in ["per token", "serial K, 4 columns", "K-parallel, 16 columns", "default"] {
+        assert!(table.lines().filter(|l| l.contains(way)).count() == 2, "{way}: {table}");
+    }
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let results = results(&json);
+    assert_eq!(results.len(), 2 * 5);
+    for r in &results {
+        let (kind, columns) = (r["kind"].as_str().unwrap(), r["columns"].as_u64());
+        assert!(r["tokens_per_second"]["median"].as_f64().unwrap() > 0.0, "{r}");
+        assert_eq!((r["finite"].as_bool(), r["repeatable"].as_bool()), (Some(true), Some(true)), "{r}");
+        assert_eq!(r["tokens"].as_array().unwrap().len(), 3);
+        assert!(r["driver"].as_str().is_some_and(|d| !d.is_empty()) && r["policy"] == "exact", "{r}");
+        assert!(r["wrong"].is_null(), "{r}");
+        let tiles = r["products"].as_array().unwrap().iter().map(|p| &p["tile"]);
+        for tile in tiles {
+            assert!(columns.is_none_or(|c| tile["columns"].as_u64().unwrap() <= c), "{r}");
+        }
+        let serial = r["tile"]["lanes"] == 1;
+        assert_eq!(serial, kind == "serial_k", "{r}");
+        match kind {
+            "per_token" => assert!(r["same_bits"].is_null() && r["chunk"] == 1 && r["speed_up"] == 1.0, "{r}"),
+            "serial_k" => assert!(r["max_abs_diff"].as_f64().unwrap() < 0.1, "{r}"),
+            _ => assert_eq!((&r["same_bits"], &r["same_tokens"]), (&Value::from(true), &Value::from(3)), "{r}"),
+        }
+    }
+    let markdown = std::fs::read_to_string(markdown).unwrap();
+    assert!(markdown.contains("| way | step | 5 tokens | 41 tokens |"), "{markdown}");
+    let svg = std::fs::read_to_string(svg).unwrap();
+    assert_eq!(svg.matches("<circle").count(), 10, "{svg}");
+}
+
+#[test]
+fn what_would_take_too_long_is_skipped_and_said_so() {
+    let model = tiny("qwen3").model;
+    let base = ["bench", "prefill", "-m", text(&model), "--backend", "cpu", "-n", "2", "--repeats", "1", "--json"];
+    let all = zinc(&[&base[..], &["-p", "5,999999"]].concat()).json();
+    let (measured, skipped): (Vec<&Value>, Vec<&Value>) = results(&all).into_iter().partition(|r| r["skipped"].is_null());
+    assert_eq!((measured.len(), skipped.len()), (2, 2));
+    assert!(skipped.iter().all(|r| r["prompt_tokens"] == 999_999 && r["skipped"].as_str().unwrap().contains("context")));
+    assert_eq!(measured[1]["same_bits"], true);
+    let none = zinc(&[&base[..], &["-p", "5", "--budget-seconds", "0.0000001"]].concat()).json();
+    assert!(results(&none).iter().all(|r| r["skipped"].as_str().unwrap().contains("took")), "{none}");
+}
+
+#[test]
+fn options_that_contradict_the_measurement_are_refused() {
+    let model = tiny("qwen3").model;
+    for bad in [&["--prefill", "batched"][..], &["--columns", "65"], &["--prompts", "0"], &["--budget-seconds", "-1"]] {
+        zinc(&[&["bench", "prefill", "-m", text(&model)], bad].concat()).fails(2);
+    }
+}

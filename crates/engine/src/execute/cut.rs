@@ -1,0 +1,59 @@
+//! Other steps for a loaded model: how wide they are and how their products are cut.
+
+use super::Executor;
+use super::widths::compile_all;
+use crate::compile::{Call, Target};
+use crate::{Error, Product};
+use zinc_kernels::gemv::Cut;
+
+impl Executor {
+    /// From now on steps have at most `rows` rows and their products are cut like this. Weights and caches stay where they are;
+    /// recordings are forgotten.
+    ///
+    /// # Errors
+    /// More rows than the model was loaded for; a product that cannot be cut so. Nothing changes then.
+    pub fn set_steps(&mut self, rows: u32, cut: Cut) -> Result<(), Error> {
+        let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
+        let target = Target { caps, policy, cut: &cut, fuse: self.fuse, keep: false };
+        let (widths, schedules, fallbacks) = compile_all(&self.plan, &target, rows.max(1))?;
+        let scratch = schedules.values().map(|s| s.scratch.bytes).max().unwrap_or(0);
+        let e = &self.extents;
+        if widths.widest() > e.rows || widths.logit_rows() > e.logit_rows || scratch > e.scratch {
+            return Err(Error::Option(format!(
+                "steps of {rows} rows in a model that was loaded for {}\nhint: load it for as many as the widest step has",
+                e.rows
+            )));
+        }
+        self.device.wait_idle()?;
+        self.programs.clear();
+        self.schedules = schedules.into_iter().map(|(shape, s)| ((shape, false), s)).collect();
+        (self.widths, self.fallbacks, self.cut) = (widths, fallbacks, cut);
+        Ok(())
+    }
+
+    /// The products of a step of `rows` rows, one of them with logits, and how they are cut: those that are alike together.
+    pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
+        let shape = self.widths.shape(rows.clamp(1, self.widths.widest()), 1);
+        let schedule = self.schedule(shape, false)?;
+        let mut products: Vec<Product> = Vec::new();
+        for step in &schedule.steps {
+            let (weight, gated, out, tile) = match (&step.call, step.tile) {
+                (&Call::Linear { weight, out, .. }, Some(tile)) => (weight, false, out, tile),
+                (&Call::GatedLinear { gate, out, .. }, Some(tile)) => (gate, true, out, tile),
+                _ => continue,
+            };
+            let w = self.plan.weight(weight);
+            let columns = shape.of(self.plan.act(out.act).rows);
+            let alike = |p: &&mut Product| {
+                (p.format, p.m, p.k, p.gated, p.columns) == (w.format, w.m, w.k, gated, columns)
+            };
+            match products.iter_mut().find(alike) {
+                Some(product) => product.count += 1,
+                None => {
+                    products.push(Product { format: w.format, m: w.m, k: w.k, gated, columns, count: 1, tile })
+                }
+            }
+        }
+        Ok(products)
+    }
+}

@@ -51,6 +51,8 @@ def main():
     args.add_argument("--skip", default="", help="ops,fixtures,kernels")
     args.add_argument("--shape", action="append", default=[], help="rows x inner of products, such as 4096x12288")
     args.add_argument("--format", default="Q4_K,Q6_K,Q8_0"), args.add_argument("--sweep", action="store_true")
+    args.add_argument("--bench-prefill", action="append", default=[], metavar="FILE", help="a model to read prompts of in every way; writes .json, .md and .svg beside OUT")
+    args.add_argument("--bench-prefill-options", default="", help="more options of `zinc bench prefill`, in one string")
     args = args.parse_args()
     device = ["--device", args.device] if args.device else []
     report = {"zinc": run(args.zinc, "--version").stdout.strip()}
@@ -75,6 +77,15 @@ def main():
         done = run(args.zinc, "bench", "-m", model, "-p", args.prefill, "-n", args.decode, "--json", "--backend", "vulkan", *device)
         report["models"].append(json.loads(done.stdout) if done.stdout else None)
         wrong += [f"bench {model}"] if done.returncode else []
+    report["bench_prefill"] = []
+    for model in args.bench_prefill:
+        # Table to standard output; JSON, Markdown and plot beside the report.
+        stem = pathlib.Path(args.out).with_suffix("").with_name(pathlib.Path(args.out).stem + "-prefill-" + pathlib.Path(model).stem)
+        done = run(args.zinc, "bench", "prefill", "-m", model, "--backend", "vulkan", f"--json={stem}.json", f"--markdown={stem}.md", "--svg", f"{stem}.svg",
+                   *args.bench_prefill_options.split(), *device)
+        print(done.stdout)
+        report["bench_prefill"].append(json.loads(pathlib.Path(f"{stem}.json").read_text()) if pathlib.Path(f"{stem}.json").exists() else None)
+        wrong += [f"bench prefill {model}"] if done.returncode else []
     report["wrong"] = wrong
     pathlib.Path(args.out).write_text(json.dumps(report, indent=1))
     for f in report.get("fixtures", []):

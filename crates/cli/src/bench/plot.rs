@@ -68,7 +68,14 @@ impl Plot {
         stroke(&mut out, [left, top, left, bottom], "#333333", 1.0);
         text(&mut out, (left + right) / 2.0, bottom + 44.0, "middle", "", self.x.label);
         let middle = (top + bottom) / 2.0;
-        text(&mut out, 22.0, middle, "middle", &format!("transform=\"rotate(-90 22 {middle})\""), self.y.label);
+        text(
+            &mut out,
+            22.0,
+            middle,
+            "middle",
+            &format!("transform=\"rotate(-90 22 {middle})\""),
+            self.y.label,
+        );
         for (i, series) in self.series.iter().enumerate() {
             let colour = COLOURS[i % COLOURS.len()];
             // Beyond the colours lines are dashed.
@@ -83,7 +90,11 @@ impl Plot {
             for p in &series.points {
                 let at = x.place(p.x);
                 stroke(&mut out, [at, y.place(p.low), at, y.place(p.high)], colour, 1.5);
-                let _ = writeln!(out, "<circle cx=\"{at:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"/>", y.place(p.y));
+                let _ = writeln!(
+                    out,
+                    "<circle cx=\"{at:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"/>",
+                    y.place(p.y)
+                );
             }
             let row = top + 8.0 + 20.0 * i as f64;
             let _ = writeln!(
@@ -185,9 +196,15 @@ mod tests {
         for logarithmic in [false, true] {
             let axis = |label| Axis { label, logarithmic };
             let point = |x, y| Point { x, y, low: y * 0.9, high: y * 1.1 };
-            let series = Series { name: "a < b & c".into(), points: vec![point(17.0, 0.4), point(2048.0, 4321.0)] };
-            let plot =
-                Plot { title: "t".into(), subtitle: "s".into(), x: axis("x"), y: axis("y"), series: vec![series] };
+            let series =
+                Series { name: "a < b & c".into(), points: vec![point(17.0, 0.4), point(2048.0, 4321.0)] };
+            let plot = Plot {
+                title: "t".into(),
+                subtitle: "s".into(),
+                x: axis("x"),
+                y: axis("y"),
+                series: vec![series],
+            };
             let svg = plot.svg();
             assert!(svg.contains("a &lt; b &amp; c") && svg.contains(">2048<") && svg.ends_with("</svg>\n"));
             for circle in svg.split("<circle cx=\"").skip(1) {

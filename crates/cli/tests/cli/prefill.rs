@@ -14,8 +14,28 @@ fn every_way_of_reading_a_prompt_is_measured_and_compared() {
     let (json, markdown, svg) = (scratch("prefill.json"), scratch("prefill.md"), scratch("prefill.svg"));
     let files = [format!("--json={}", text(&json)), format!("--markdown={}", text(&markdown))];
     let args = [
-        "bench", "prefill", "-m", text(&model), "--backend", "vulkan", "--device", device, "-p", "5,41", "-n", "3",
-        "--columns", "4,16", "--serial-columns", "4", "--repeats", "2", &files[0], &files[1], "--svg", text(&svg),
+        "bench",
+        "prefill",
+        "-m",
+        text(&model),
+        "--backend",
+        "vulkan",
+        "--device",
+        device,
+        "-p",
+        "5,41",
+        "-n",
+        "3",
+        "--columns",
+        "4,16",
+        "--serial-columns",
+        "4",
+        "--repeats",
+        "2",
+        &files[0],
+        &files[1],
+        "--svg",
+        text(&svg),
     ];
     let table = zinc(&args).ok();
     for way in ["per token", "serial K, 4 columns", "K-parallel, 16 columns", "default"] {
@@ -38,9 +58,13 @@ fn every_way_of_reading_a_prompt_is_measured_and_compared() {
         let serial = r["tile"]["lanes"] == 1;
         assert_eq!(serial, kind == "serial_k", "{r}");
         match kind {
-            "per_token" => assert!(r["same_bits"].is_null() && r["chunk"] == 1 && r["speed_up"] == 1.0, "{r}"),
+            "per_token" => {
+                assert!(r["same_bits"].is_null() && r["chunk"] == 1 && r["speed_up"] == 1.0, "{r}")
+            }
             "serial_k" => assert!(r["max_abs_diff"].as_f64().unwrap() < 0.1, "{r}"),
-            _ => assert_eq!((&r["same_bits"], &r["same_tokens"]), (&Value::from(true), &Value::from(3)), "{r}"),
+            _ => {
+                assert_eq!((&r["same_bits"], &r["same_tokens"]), (&Value::from(true), &Value::from(3)), "{r}")
+            }
         }
     }
     let markdown = std::fs::read_to_string(markdown).unwrap();
@@ -52,11 +76,17 @@ fn every_way_of_reading_a_prompt_is_measured_and_compared() {
 #[test]
 fn what_would_take_too_long_is_skipped_and_said_so() {
     let model = tiny("qwen3").model;
-    let base = ["bench", "prefill", "-m", text(&model), "--backend", "cpu", "-n", "2", "--repeats", "1", "--json"];
+    let base =
+        ["bench", "prefill", "-m", text(&model), "--backend", "cpu", "-n", "2", "--repeats", "1", "--json"];
     let all = zinc(&[&base[..], &["-p", "5,999999"]].concat()).json();
-    let (measured, skipped): (Vec<&Value>, Vec<&Value>) = results(&all).into_iter().partition(|r| r["skipped"].is_null());
+    let (measured, skipped): (Vec<&Value>, Vec<&Value>) =
+        results(&all).into_iter().partition(|r| r["skipped"].is_null());
     assert_eq!((measured.len(), skipped.len()), (2, 2));
-    assert!(skipped.iter().all(|r| r["prompt_tokens"] == 999_999 && r["skipped"].as_str().unwrap().contains("context")));
+    assert!(
+        skipped
+            .iter()
+            .all(|r| r["prompt_tokens"] == 999_999 && r["skipped"].as_str().unwrap().contains("context"))
+    );
     assert_eq!(measured[1]["same_bits"], true);
     let none = zinc(&[&base[..], &["-p", "5", "--budget-seconds", "0.0000001"]].concat()).json();
     assert!(results(&none).iter().all(|r| r["skipped"].as_str().unwrap().contains("took")), "{none}");
@@ -65,7 +95,12 @@ fn what_would_take_too_long_is_skipped_and_said_so() {
 #[test]
 fn options_that_contradict_the_measurement_are_refused() {
     let model = tiny("qwen3").model;
-    for bad in [&["--prefill", "batched"][..], &["--columns", "65"], &["--prompts", "0"], &["--budget-seconds", "-1"]] {
+    for bad in [
+        &["--prefill", "batched"][..],
+        &["--columns", "65"],
+        &["--prompts", "0"],
+        &["--budget-seconds", "-1"],
+    ] {
         zinc(&[&["bench", "prefill", "-m", text(&model)], bad].concat()).fails(2);
     }
 }

@@ -1,7 +1,8 @@
 //! Other steps for a loaded model: how wide they are and how their products are cut.
 
-use super::Executor;
+use super::recordings::Recordings;
 use super::widths::compile_all;
+use super::{Executor, RECORDINGS};
 use crate::compile::{Call, Target};
 use crate::{Error, Product};
 use zinc_kernels::gemv::Cut;
@@ -24,10 +25,16 @@ impl Executor {
                 e.rows
             )));
         }
-        self.device.wait_idle()?;
-        self.programs.clear();
+        self.forget_programs()?;
         self.schedules = schedules.into_iter().map(|(shape, s)| ((shape, false), s)).collect();
         (self.widths, self.fallbacks, self.cut) = (widths, fallbacks, cut);
+        Ok(())
+    }
+
+    /// Drops all recordings, once nothing runs.
+    pub(super) fn forget_programs(&mut self) -> Result<(), Error> {
+        self.device.wait_idle()?;
+        self.programs = Recordings::new(RECORDINGS);
         Ok(())
     }
 
@@ -49,9 +56,15 @@ impl Executor {
             };
             match products.iter_mut().find(alike) {
                 Some(product) => product.count += 1,
-                None => {
-                    products.push(Product { format: w.format, m: w.m, k: w.k, gated, columns, count: 1, tile })
-                }
+                None => products.push(Product {
+                    format: w.format,
+                    m: w.m,
+                    k: w.k,
+                    gated,
+                    columns,
+                    count: 1,
+                    tile,
+                }),
             }
         }
         Ok(products)

@@ -63,12 +63,6 @@ impl Executor {
         self.forget_programs()
     }
 
-    fn forget_programs(&mut self) -> Result<(), Error> {
-        self.device.wait_idle()?;
-        self.programs = Recordings::new(RECORDINGS);
-        Ok(())
-    }
-
     fn find(&self, fault: &Fault) -> Result<usize, Error> {
         let (label, kind) = fault.op.split_once('/').unwrap_or((&fault.op, ""));
         let is = |n: &zinc_plan::Node| {

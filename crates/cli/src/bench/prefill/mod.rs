@@ -93,8 +93,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut columns = args.columns.clone();
     columns.dedup();
     let widest = columns.iter().copied().max().unwrap_or(1);
-    let (options, default) =
-        options(&args.engine, &args.model, widest, longest(&prompts, args.generate))?;
+    let (options, default) = options(&args.engine, &args.model, widest, longest(&prompts, args.generate))?;
     let mut engine = load(&options, false)?;
     let ways = ways::all(&engine, default, &columns, &args.serial_columns);
     let limits = args.how_long.limits(args.generate);
@@ -142,17 +141,13 @@ pub fn longest(prompts: &[u32], generate: u32) -> u32 {
 
 /// The options of a load whose steps can have `widest` rows, with a context of `context` tokens if the model has as many; and the rows
 /// of a step where nothing is measured.
-pub fn options(
-    engine: &EngineArgs,
-    model: &Path,
-    widest: u32,
-    context: u32,
-) -> Outcome<(LoadOptions, u32)> {
+pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> Outcome<(LoadOptions, u32)> {
     if engine.prefill.is_some() {
         return Err(usage("`--prefill` has no effect: every way is measured", "leave it out"));
     }
     let mut options = engine.options(model)?;
-    let trained = Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.spec.context_length;
+    let trained =
+        Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.spec.context_length;
     options.context = Some(options.context.unwrap_or(context.min(trained.max(1))));
     options.prefill = PrefillMode::Batched;
     let default = options.chunk;

@@ -22,16 +22,19 @@ pub struct Compared<'a> {
 
 /// Puts ways beside each other, prompt by prompt.
 pub fn compare(tried: &[Tried]) -> Vec<Compared<'_>> {
-    let compared = |t| {
-        let same = || tried.iter().filter(|o| o.prompt == t.prompt && o.outcome.is_ok());
-        let reference = same().find(|o| o.way.exact()).filter(|&o| !std::ptr::eq(o, t));
-        let per_token = same().find(|o| o.way.kind == Kind::PerToken);
-        let seconds = |o: &Tried| o.outcome.as_ref().map(|f| middle(&f.first)).ok();
-        Compared { tried: t, reference, per_token: per_token.and_then(seconds) }
-    };
-    let mut all: Vec<Compared<'_>> = tried.iter().map(compared).collect();
+    let mut all: Vec<Compared<'_>> = tried.iter().map(|t| Compared::of(t, tried)).collect();
     all.sort_by_key(|c| c.tried.prompt);
     all
+}
+
+impl<'a> Compared<'a> {
+    fn of(tried: &'a Tried, all: &'a [Tried]) -> Compared<'a> {
+        let same = || all.iter().filter(|o| o.prompt == tried.prompt && o.outcome.is_ok());
+        let reference = same().find(|o| o.way.exact()).filter(|&o| !std::ptr::eq(o, tried));
+        let per_token = same().find(|o| o.way.kind == Kind::PerToken);
+        let seconds = |o: &Tried| o.outcome.as_ref().map(|f| middle(&f.first)).ok();
+        Compared { tried, reference, per_token: per_token.and_then(seconds) }
+    }
 }
 
 impl Compared<'_> {
@@ -170,7 +173,12 @@ fn cells(c: &Compared<'_>) -> [String; 13] {
     std::array::from_fn(|_| all.next().unwrap_or_default())
 }
 
-pub fn as_text(engine: &Engine, about: &About, results: &[Compared<'_>], out: &mut dyn Write) -> io::Result<()> {
+pub fn as_text(
+    engine: &Engine,
+    about: &About,
+    results: &[Compared<'_>],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for line in heading(about).into_iter().chain(describe(engine)) {
         writeln!(out, "{line}")?;
     }
@@ -201,7 +209,13 @@ pub fn as_markdown(
     writeln!(
         out,
         "{}, {} on {} ({}), {} arithmetic, {} KV cache, zinc {}.\n",
-        about.model, s.backend, s.device, s.driver, s.policy, s.kv_type, env!("ZINC_VERSION")
+        about.model,
+        s.backend,
+        s.device,
+        s.driver,
+        s.policy,
+        s.kv_type,
+        env!("ZINC_VERSION")
     )?;
     writeln!(out, "Prompt tokens a second, median, and speed-up over a token a step:\n")?;
     let mut prompts: Vec<usize> = results.iter().map(|c| c.tried.prompt).collect();

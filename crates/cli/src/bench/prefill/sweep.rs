@@ -44,7 +44,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let most = |list: &[u32]| list.iter().copied().max().unwrap_or(1);
     let widest = most(&args.columns).max(most(&args.chunks));
     let (options, default) = options(&args.engine, &args.model, widest, longest(&prompts, 1))?;
-    let chunks = if args.chunks.is_empty() { vec![default.max(most(&args.columns))] } else { args.chunks.clone() };
+    let chunks =
+        if args.chunks.is_empty() { vec![default.max(most(&args.columns))] } else { args.chunks.clone() };
     let mut engine = load(&options, false)?;
     let ways = ways(&engine, default, &chunks, args);
     finish(&mut engine, &ways, &prompts, &args.how_long.limits(1), (&args.files, &args.model), &plot, out)
@@ -90,7 +91,10 @@ fn plot(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Plot {
     Plot {
         title: format!("Speed over {}: {}", if over_columns { "columns" } else { "steps" }, about.model),
         subtitle: format!("{} ({}), {} arithmetic", s.device, s.driver, s.policy),
-        x: Axis { label: if over_columns { "columns of a workgroup" } else { "tokens of a step" }, logarithmic: false },
+        x: Axis {
+            label: if over_columns { "columns of a workgroup" } else { "tokens of a step" },
+            logarithmic: false,
+        },
         y: Axis { label: "tokens a second (median, least to most)", logarithmic: false },
         series,
     }

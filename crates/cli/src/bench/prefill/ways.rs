@@ -81,9 +81,7 @@ pub fn all(engine: &Engine, default: u32, columns: &[u32], serial: &[u32]) -> Ve
     let way = |kind, rows: u32, cut| Way { kind, rows: rows.min(most), cut };
     let mut ways = vec![way(Kind::PerToken, 1, Cut::Policy)];
     if engine.summary().backend == "vulkan" {
-        ways.extend(
-            serial.iter().map(|&c| way(Kind::SerialK, default.max(c), Cut::SerialK { columns: c })),
-        );
+        ways.extend(serial.iter().map(|&c| way(Kind::SerialK, default.max(c), Cut::SerialK { columns: c })));
         ways.extend(columns.iter().map(|&columns| {
             way(Kind::KParallel, default.max(columns), Cut::Workgroup { columns, rows: None })
         }));

@@ -1,7 +1,7 @@
 //! Faults on purpose, for the tests of validate mode: after a call, one element of its output is replaced.
 
 use super::record::Recording;
-use super::{Executor, KvType, RECORDINGS, Recordings};
+use super::{Executor, KvType};
 use crate::compile::Step;
 use crate::validate::Fault;
 use crate::{Error, Sequence};

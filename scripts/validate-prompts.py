@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""validate-prompts.py ZINC MODEL OUT.json [--device NAME] [--lengths 5,17,…] [--no-reference] [-- OPTION …]
+"""validate-prompts.py ZINC MODEL OUT.json [--device NAME] [--lengths 5,17,…] [--no-reference] [-- --kv f32 …]
 
 Runs `zinc run --prefill validate` on prompts of these numbers of tokens and writes the reports to OUT.json, with a table on standard
 output. Each prompt is another part of an endless text, and a few tokens are generated after it. Exit code 1 where one fails.
@@ -59,10 +59,11 @@ def main():
     parser.add_argument("zinc"), parser.add_argument("model"), parser.add_argument("out"), parser.add_argument("--device")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens of each prompt")
     parser.add_argument("--no-reference", action="store_true", help="do not compare with the CPU executor")
-    parser.add_argument("options", nargs="*", help="more options of `zinc run`, such as -- --kv f32 --chunk 64")
-    args = parser.parse_args()
+    # What comes after `--` is for `zinc run`.
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    args = parser.parse_args(sys.argv[1:end])
     lengths = [int(n) for n in args.lengths.split(",")]
-    options = ["--ctx", str(max(lengths) + 64), *args.options]
+    options = ["--ctx", str(max(lengths) + 64), *sys.argv[end + 1:]]
     options += ["--device", args.device] if args.device else []
     options += [] if args.no_reference else ["--validate-reference"]
     ids = tokenize(args.zinc, args.model, stdin=words(2 * sum(lengths)))["ids"]

@@ -34,6 +34,7 @@ impl AttentionPolicy {
             values: 64,
             stage: 32,
             value_keys: 16,
+            shared_bytes: u32::MAX,
         };
         match class {
             // Measured on a Hopper card at 128 to 8,192 keys. Longer blocks gain a tenth at 8,192 and lose as much at 128.
@@ -45,7 +46,17 @@ impl AttentionPolicy {
                 tiled_rows: 48,
                 tile,
             },
-            DeviceClass::Amd | DeviceClass::Other => AttentionPolicy {
+            // By the compiler's figures for gfx1201 in waves of 64 (docs/rdna4.md): four waves a SIMD or more for heads of 128, 256 and
+            // 512. What bounds them is shared memory, of which a SIMD has 32 KiB.
+            DeviceClass::Amd => AttentionPolicy {
+                key_block: 32,
+                threads: 256,
+                heads: 4,
+                combine_threads: 256,
+                tiled_rows: 32,
+                tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
+            },
+            DeviceClass::Other => AttentionPolicy {
                 key_block: 64,
                 threads: 128,
                 heads: 4,
@@ -69,6 +80,7 @@ impl AttentionPolicy {
                     values: 64,
                     stage: 16,
                     value_keys: 8,
+                    ..tile
                 },
             },
         }

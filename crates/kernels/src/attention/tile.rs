@@ -24,6 +24,8 @@ pub struct TilePolicy {
     pub stage: u32,
     /// Values that are in shared memory at a time, a power of two.
     pub value_keys: u32,
+    /// Shared memory of a workgroup at most: workgroups side by side share what there is.
+    pub shared_bytes: u32,
 }
 
 /// The specialisation of `attention_tiled.comp`.
@@ -73,7 +75,9 @@ impl Tile {
         while queries > 1 {
             for blocks in [policy.blocks, 1] {
                 let tile = Tile::uncut(policy, key_block, threads, queries, blocks, shape);
-                if let Some(tile) = tile.and_then(|t| t.fitting(shape, caps.limits.shared_memory)) {
+                if let Some(tile) =
+                    tile.and_then(|t| t.fitting(shape, caps.limits.shared_memory.min(policy.shared_bytes)))
+                {
                     return Some(tile);
                 }
             }
@@ -204,8 +208,17 @@ pub fn candidates(k: &Kernels, shape: &Shape) -> Vec<Tile> {
             for (columns, stage, value_keys) in
                 [(1, 32, 16), (2, 32, 8), (2, 32, 16), (2, 64, 32), (4, 32, 16)]
             {
-                let policy =
-                    TilePolicy { threads, queries, blocks, key_threads, columns, values, stage, value_keys };
+                let policy = TilePolicy {
+                    threads,
+                    queries,
+                    blocks,
+                    key_threads,
+                    columns,
+                    values,
+                    stage,
+                    value_keys,
+                    shared_bytes: u32::MAX,
+                };
                 let key_block = k.policy().attention.key_block;
                 let tile = Tile::of(&policy, key_block, k.subgroup_size(), k.caps(), shape);
                 all.extend(tile.filter(|t| !all.contains(t)));

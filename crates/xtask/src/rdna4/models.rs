@@ -1,6 +1,6 @@
 //! Full-size models without weights: the shapes of every tensor, in files that are holes.
 //!
-//! A few layers stand for all, one of each kind. The mixture of formats is that of Q4_K_M files.
+//! A few layers stand for all: some of each kind, and one more, since prompts skip what the last layer does for rows that want no logits. The mixture of formats is that of Q4_K_M files.
 
 use crate::Result;
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ impl Write for Holes {
 }
 
 fn qwen3_8b(w: &mut Writer) {
-    const LAYERS: u32 = 2;
+    const LAYERS: u32 = 3;
     const HIDDEN: u64 = 4096;
     const HEAD: u64 = 128;
     w.metadata("general.architecture", "qwen3");
@@ -90,7 +90,7 @@ fn qwen3_8b(w: &mut Writer) {
 }
 
 fn gemma4_31b(w: &mut Writer) {
-    const LAYERS: u32 = 6;
+    const LAYERS: u32 = 7;
     const HIDDEN: u64 = 5376;
     let sliding: Vec<bool> = (0..LAYERS).map(|i| i % 6 != 5).collect();
     w.metadata("general.architecture", "gemma4");

@@ -8,11 +8,13 @@ if [ -z "$zinc" ]; then
   cargo build --locked --quiet -p zinc
   zinc=${CARGO_TARGET_DIR:-target}/debug/zinc
 fi
+model=models/smollm2-135m-instruct-q4_1.gguf
+[ -f "$model" ] || model=../$model
 place=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; wait; rm -rf "$place"' EXIT
 for port in 8081 8082; do
-  "$zinc" serve -m tests/fixtures/qwen3/model-q4_k_m.gguf --backend cpu -c 512 --port $port --log-level error >/dev/null &
+  "$zinc" serve -m "$model" --backend cpu -c 1024 --port $port --log-level error >/dev/null &
   pids+=($!)
 done
 nginx -p "$PWD" -c packaging/nginx.conf -e "$place/error" -g "daemon off; pid $place/pid;" &

@@ -30,7 +30,7 @@ ONE = {"type": "function", "function": {"name": "weather"}}
 
 
 def chat(**more):
-    return client.chat.completions.create(model=MODEL, temperature=0, max_tokens=24, **{"messages": HELLO, **more})
+    return client.chat.completions.create(**{"model": MODEL, "temperature": 0, "max_tokens": 24, "messages": HELLO, **more})
 
 
 def openai_chat():
@@ -64,9 +64,9 @@ def openai_schema_and_tools():
 def openai_others():
     done = client.completions.create(model=MODEL, prompt="Once upon a time", max_tokens=8, temperature=0, logprobs=2, echo=True)
     assert done.choices[0].text.startswith("Once upon a time")
-    answer = client.responses.create(model=MODEL, input="Say hello.", max_output_tokens=16, temperature=0)
+    answer = client.responses.create(model=MODEL, input="Say hello.", max_output_tokens=200, temperature=0)
     assert answer.output_text, answer
-    with client.responses.stream(model=MODEL, input="Say hello.", max_output_tokens=16, temperature=0) as stream:
+    with client.responses.stream(model=MODEL, input="Say hello.", max_output_tokens=200, temperature=0) as stream:
         for _ in stream:
             pass
         assert stream.get_final_response().output_text == answer.output_text
@@ -95,7 +95,7 @@ def openai_errors():
 
 
 def anthropic_messages():
-    ask = {"model": MODEL, "max_tokens": 24, "temperature": 0, "messages": HELLO, "system": "Be brief."}
+    ask = {"model": MODEL, "max_tokens": 24, "messages": HELLO, "system": "Be brief.", "extra_body": {"temperature": 0}}
     whole = claude.messages.create(**ask)
     assert whole.content[0].text and whole.usage.output_tokens
     with claude.messages.stream(**ask) as stream:

@@ -121,6 +121,7 @@ impl<'t> Scheduler<'t> {
             let mut active = Active::new(job, sequence, self.tokenizer, self.engine.context());
             self.metrics.prompt_tokens.inc_by(prompt.len() as u64);
             self.metrics.cached_tokens.inc_by(active.cached() as u64);
+            self.make_room(active.pending().div_ceil(PAGE_TOKENS as usize));
             // In validate mode a prompt is compared alone, before it shares steps with others.
             if let Err(e) = self.engine.validate_prompt(&mut active.sequence, &prompt) {
                 tracing::error!(error = %e, "a prompt failed validation");
@@ -169,14 +170,19 @@ impl<'t> Scheduler<'t> {
         shares
     }
 
+    /// Gives up pages of known prefixes until so many are free.
+    fn make_room(&mut self, pages: usize) {
+        let evicted = self.cache.make_room(&self.engine, pages);
+        self.metrics.pages_evicted.inc_by(evicted as u64);
+    }
+
     fn compute(&mut self, shares: &[usize]) -> Result<(), Error> {
         let began = Instant::now();
         let pages = |tokens: usize| tokens.div_ceil(PAGE_TOKENS as usize);
         let grows =
             |(a, rows): (&Active<'_>, &usize)| pages(a.sequence.len() + rows) - pages(a.sequence.len());
         let needed = self.running.iter().zip(shares).map(grows).sum();
-        let evicted = self.cache.make_room(&self.engine, needed);
-        self.metrics.pages_evicted.inc_by(evicted as u64);
+        self.make_room(needed);
         let served = self.running.iter_mut().zip(shares).filter(|(_, rows)| **rows > 0);
         let mut parts: Vec<_> = served.map(|(active, &rows)| active.part(rows)).collect();
         let outcome = self.engine.forward_batch(&mut parts);

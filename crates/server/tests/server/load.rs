@@ -10,8 +10,9 @@ const PATH: &str = "/v1/completions";
 
 /// One of twenty requests whose answers are known; half of them begin alike.
 fn question(i: u64) -> Value {
-    let tokens: Vec<u64> =
-        (0..12 + i * 3).map(|p| if i % 2 == 0 { 40 + p * 7 } else { 30 + (p * (i + 2)) % 450 }).collect();
+    let tokens: Vec<u64> = (0..12 + i * 3)
+        .map(|p| if i.is_multiple_of(2) { 40 + p * 7 } else { 30 + (p * (i + 2)) % 450 })
+        .collect();
     json!({"prompt": tokens, "max_tokens": 6, "temperature": 0, "ignore_eos": true})
 }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use zinc_engine::Engine;
+use zinc_engine::{Engine, LoadOptions};
 use zinc_server::{Config, LevelFilter, LogFormat, Server, start_log};
 
 /// Answers many clients by OpenAI's and Anthropic's APIs, with a chat page at `/`.
@@ -130,6 +130,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             "note: anyone who reaches this address can use the model; `--api-key-file` asks for a key".into()
         ]);
     }
+    answer(server, options)
+}
+
+/// Loads the model and answers until the server is stopped.
+pub fn answer(server: Server, options: LoadOptions) -> Outcome {
     Ok(server.run(move || Engine::load(&options, &mut |_| ()))?)
 }
 
@@ -157,7 +162,7 @@ fn address(host: &str, port: u16) -> Outcome<SocketAddr> {
 }
 
 /// The file's name without ending and without the number of a part.
-fn name_of(model: &Path) -> String {
+pub fn name_of(model: &Path) -> String {
     let stem = model.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     match stem.find("-00001-of-") {
         Some(at) => stem[..at].to_owned(),

@@ -4,6 +4,7 @@ use crate::app::Shared;
 use crate::error::{ApiError, Shape};
 use crate::id;
 use crate::metrics::RequestLabels;
+use crate::page;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -20,15 +21,19 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Debug, Clone)]
 pub struct Client(pub Arc<str>);
 
-/// Routes that need no key: they say nothing of what others ask.
+/// Routes that need no key, beside the page's files: they say nothing of what others ask.
 const OPEN: [&str; 4] = ["/", "/health", "/metrics", "/openapi.json"];
+
+fn is_open(path: &str) -> bool {
+    OPEN.contains(&path) || path.starts_with(page::PREFIX)
+}
 
 /// Lets through who has a key, and notes who it is.
 pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let key = key_of(request.headers()).map(str::to_owned);
     let keys = &app.config.api_keys;
     let path = request.uri().path();
-    if !keys.is_empty() && !OPEN.contains(&path) && !key.as_deref().is_some_and(|key| known(key, keys)) {
+    if !keys.is_empty() && !is_open(path) && !key.as_deref().is_some_and(|key| known(key, keys)) {
         let message = match key {
             Some(_) => "the API key is wrong",
             None => "an API key is needed\nhint: send it as `Authorization: Bearer KEY`",

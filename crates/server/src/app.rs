@@ -118,6 +118,7 @@ pub fn router(app: Shared) -> Router {
         .route("/metrics", get(api::health::metrics))
         .route("/openapi.json", get(api::openapi::document))
         .route("/", get(page::index))
+        .route("/page/{name}", get(page::file))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         .layer(limit)

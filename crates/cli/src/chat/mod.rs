@@ -3,6 +3,7 @@
 mod commands;
 mod conversation;
 mod input;
+mod page;
 
 pub use conversation::Conversation;
 
@@ -24,6 +25,9 @@ use zinc_engine::{Engine, GenerateOptions, Sequence, Stats, StopReason};
 pub struct Args {
     #[command(flatten)]
     model: ModelArg,
+    /// Chat on a page in the browser, which has its own settings; `zinc serve` has the same page for more than this machine.
+    #[arg(long, conflicts_with_all = ["system", "max_tokens", "stop", "SamplingArgs"])]
+    ui: bool,
     /// System message.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -53,6 +57,9 @@ struct Session {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if args.ui {
+        return page::run(args, out);
+    }
     let engine = args.engine.load(&args.model.model, args.quiet)?;
     let mut conversation = Conversation::new(&engine)?;
     conversation.set_system(args.system.as_deref().unwrap_or_default());

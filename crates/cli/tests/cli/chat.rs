@@ -22,6 +22,16 @@ fn chat(model: &std::path::Path, extra: &[&str], lines: &str) -> crate::Run {
     zinc_with(&[&base[..], extra].concat(), lines.as_bytes())
 }
 
+/// The page has settings of its own, so flags that set them are refused rather than ignored.
+#[test]
+fn the_page_takes_no_settings_by_flags() {
+    for flag in [["--system", "x"], ["-n", "1"], ["--temperature", "0"]] {
+        let run = zinc_with(&[&["chat", "--ui", "-m", "x.gguf"][..], &flag].concat(), b"");
+        assert_eq!(run.code, 2, "{}", run.err);
+        assert!(run.err.contains("cannot be used with"), "{}", run.err);
+    }
+}
+
 #[test]
 fn a_second_turn_computes_only_its_new_tokens() {
     for name in ["llama", "qwen3", "gemma3"] {

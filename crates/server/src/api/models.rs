@@ -5,7 +5,7 @@ use crate::error::ApiResult;
 use crate::loaded::Loaded;
 use axum::Json;
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// `GET /v1/models`
 pub async fn list(State(app): State<Shared>) -> ApiResult<Json<Value>> {
@@ -20,6 +20,7 @@ pub async fn get(State(app): State<Shared>, Path(id): Path<String>) -> ApiResult
 
 fn describe(loaded: &Loaded) -> Value {
     let s = &loaded.summary;
+    let memory: Map<String, Value> = s.memory.iter().map(|&(to, n)| (to.to_owned(), n.into())).collect();
     json!({
         "id": loaded.name,
         "object": "model",
@@ -33,6 +34,7 @@ fn describe(loaded: &Loaded) -> Value {
             "policy": s.policy,
             "kv_type": s.kv_type,
             "vocab": s.vocab,
+            "memory": memory,
             "chat": !loaded.template_source.is_empty(),
             "tools": loaded.format.tools().is_some(),
             "reasoning": loaded.format.reasoning_end().is_some() || loaded.format.has_channels(),

@@ -7,5 +7,6 @@ mod constrain;
 mod hostile;
 mod load;
 mod messages;
+mod page;
 mod responses;
 mod streams;

@@ -184,6 +184,10 @@ fn loaded(
         memory: MemoryPlan { items: s.memory.clone() },
     };
     planned(&plan, &s.device, out)?;
+    if s.tiles == "tuned" {
+        writeln!(out, "tiles    tuned on this device")?;
+    }
+    s.notes.iter().filter(|n| n.contains("tiles")).try_for_each(|n| writeln!(out, "note: {n}"))?;
     let token = engine.tokenizer().ok().and_then(|t| t.bos()).unwrap_or(0);
     let logits = engine.sequence().and_then(|mut s| engine.forward(&mut s, &[token], Want::Last));
     Ok(match logits {

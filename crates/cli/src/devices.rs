@@ -5,7 +5,10 @@ use crate::error::Outcome;
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
-use zinc_vulkan::{Capabilities, ComponentType, Error, Instance, InstanceOptions, MatrixShape, choose};
+use zinc_engine::TunedFile;
+use zinc_vulkan::{
+    CacheLocation, Capabilities, ComponentType, Error, Instance, InstanceOptions, MatrixShape, choose,
+};
 
 /// Lists the Vulkan devices: what each can do, which one would be chosen and why not the others.
 #[derive(clap::Args)]
@@ -92,6 +95,7 @@ fn summary(d: &Capabilities) -> Vec<(&'static str, String)> {
         ("arithmetic", join(&arithmetic(d))),
         ("storage", join(&storage(d))),
         ("integer dot", integer_dot(d).to_string()),
+        ("tiles", tiles(d)),
         ("matrices", join(&matrices(d))),
         (
             "limits",
@@ -107,6 +111,17 @@ fn summary(d: &Capabilities) -> Vec<(&'static str, String)> {
         lines.push(("lacks", d.problems.join("; ")));
     }
     lines
+}
+
+/// Where the tiles of products come from.
+fn tiles(d: &Capabilities) -> String {
+    match TunedFile::of(d, &CacheLocation::User).map_or(Ok(None), |file| file.read()) {
+        Ok(None) => "the policy's for its class; `zinc tune` measures better ones".into(),
+        Ok(Some(tuned)) => {
+            format!("tuned on this device: {}", output::plural(tuned.classes().count(), "product"))
+        }
+        Err(why) => format!("the policy's: {why}"),
+    }
 }
 
 /// What the driver says is free of the device's largest heap, where it says so.
@@ -213,6 +228,7 @@ fn device_json(d: &Capabilities, reason: &str) -> Value {
         "arithmetic": arithmetic(d), "storage": storage(d),
         "integer_dot": f.integer_dot, "integer_dot_accelerated": f.integer_dot_4x8_signed_accelerated,
         "timestamps": f.timestamps, "memory_budget": f.memory_budget,
+        "tiles": tiles(d),
         "cooperative_matrix": shapes, "cooperative_matrix2": d.cooperative_matrix2.is_some(),
         "limits": {
             "max_allocation": d.limits.max_allocation, "max_buffer": d.limits.max_buffer,

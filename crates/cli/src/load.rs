@@ -206,9 +206,10 @@ pub fn load(options: &LoadOptions, quiet: bool) -> Outcome<Engine> {
 pub fn describe(engine: &Engine) -> Vec<String> {
     let s = engine.summary();
     let driver = if s.driver.is_empty() { String::new() } else { format!(" ({})", s.driver) };
+    let tiles = if s.tiles == "tuned" { ", tiles tuned on this device" } else { "" };
     let mut lines = vec![
         format!("on       {}, {}{driver}", s.backend, s.device),
-        format!("with     {} arithmetic, {} KV cache, context {}", s.policy, s.kv_type, s.context),
+        format!("with     {} arithmetic, {} KV cache, context {}{tiles}", s.policy, s.kv_type, s.context),
     ];
     for reason in &s.reasons {
         let reason = reason.lines().filter(|l| !l.starts_with("hint:"));

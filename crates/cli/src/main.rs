@@ -20,6 +20,7 @@ mod sampling;
 mod serve;
 mod shell;
 mod tokenize;
+mod tune;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use error::Outcome;
@@ -44,6 +45,7 @@ enum Command {
     Logits(logits::Args),
     Perplexity(perplexity::Args),
     Bench(bench::Args),
+    Tune(tune::Args),
     Check(check::Args),
     Inspect(inspect::Args),
     Devices(devices::Args),
@@ -79,6 +81,7 @@ fn dispatch(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Logits(args) => logits::run(args, out),
         Command::Perplexity(args) => perplexity::run(args, out),
         Command::Bench(args) => bench::run(args, out),
+        Command::Tune(args) => tune::run(args, out),
         Command::Check(args) => check::run(args, out),
         Command::Inspect(args) => inspect::run(args, out),
         Command::Devices(args) => devices::run(args, out),

@@ -178,6 +178,14 @@ impl Engine {
         }
     }
 
+    /// How products are cut; [`Cut::Policy`] on the CPU.
+    pub fn cut(&self) -> Cut {
+        match &self.backend {
+            Backend::Cpu(_) => Cut::Policy,
+            Backend::Vulkan(executor) => executor.cut().clone(),
+        }
+    }
+
     /// The products of a step of `rows` rows, one of them with logits, and how they are cut. Empty on the CPU.
     pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
         match &mut self.backend {

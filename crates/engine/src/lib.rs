@@ -31,6 +31,7 @@ mod options;
 mod report;
 mod sampler;
 mod sequence;
+mod tuned;
 mod validate;
 
 pub use batch::{LogitRow, Part, PartOutput, StepLimits};
@@ -44,6 +45,7 @@ pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Prefi
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Product, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::{PageRef, Sequence};
+pub use tuned::TunedFile;
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;
 pub use validate::{

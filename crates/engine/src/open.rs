@@ -3,7 +3,9 @@
 use crate::engine::{Backend, CpuBackend};
 use crate::execute::Executor;
 use crate::sequence::Pool;
-use crate::{BackendWish, Engine, Error, KvType, LoadOptions, LoadProgress, PrefillMode, Summary};
+use crate::{
+    BackendWish, Cut, Engine, Error, KvType, LoadOptions, LoadProgress, PrefillMode, Summary, TunedFile,
+};
 use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
@@ -59,6 +61,7 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
         notes: model.notes.clone(),
         architecture: model.spec.architecture.into(),
         policy: "exact",
+        tiles: "",
         kv_type: KvType::F32.name(),
         context: context(&model, options)?,
         sequences: options.sequences,
@@ -98,7 +101,13 @@ pub(crate) fn on_device(
     let Opened { started, model, tokenizer, summary } = read(&gguf, options, reasons)?;
     let caps = device.capabilities().clone();
     let plan = Arc::new(model.plan.clone());
-    let executor = Executor::new(device, &gguf, plan, summary.context, options, progress)?;
+    let (tuned, note) = match TunedFile::of(&caps, &options.cache).map_or(Ok(None), |file| file.read()) {
+        Ok(tuned) => (tuned, None),
+        Err(why) => (None, Some(why)),
+    };
+    let tiles = if tuned.is_some() { "tuned" } else { "policy" };
+    let cut = tuned.map_or(Cut::Policy, |tuned| Cut::Tuned(Arc::new(tuned)));
+    let executor = Executor::new(device, &gguf, plan, summary.context, options, cut, progress)?;
     if options.validation {
         check_validation(executor.device())?;
     }
@@ -107,6 +116,8 @@ pub(crate) fn on_device(
         device: caps.name,
         driver: format!("{} {}", caps.driver, caps.driver_version),
         kv_type: options.kv_type.name(),
+        tiles,
+        notes: summary.notes.iter().cloned().chain(note).collect(),
         memory: executor.memory().items.clone(),
         load_seconds: started.elapsed().as_secs_f64(),
         ..summary

@@ -21,6 +21,8 @@ pub struct Summary {
     pub architecture: String,
     /// Arithmetic policy: `exact` is f32 in a fixed order.
     pub policy: &'static str,
+    /// Where the tiles of products come from: the device class's `policy`, or `tuned` on this device; empty for the CPU executor.
+    pub tiles: &'static str,
     /// Element type of the KV cache.
     pub kv_type: &'static str,
     /// Tokens a sequence may have.

@@ -27,7 +27,7 @@ pub mod sample;
 
 pub use error::{Error, Unsupported};
 pub use mat::{Mat, fold_groups};
-pub use policy::{DeviceClass, Policy};
+pub use policy::{DeviceClass, GemvShape, Policy};
 pub use row::RowInfo;
 pub use shader::{Shader, shader, shaders};
 

@@ -36,7 +36,7 @@ impl DiskCache {
             "pipelines-{:04x}-{:04x}-{:08x}-{uuid}.bin",
             capabilities.vendor_id, capabilities.device_id, properties.driver_version
         );
-        let file = folder(location).map(|f| f.join(name));
+        let file = location.folder().map(|f| f.join(name));
         let data = file.as_deref().and_then(|f| read(f, &properties));
         let saved = Mutex::new(data.as_deref().map(checksum));
         let data = data.unwrap_or_default();
@@ -73,14 +73,17 @@ impl DiskCache {
     }
 }
 
-fn folder(location: &CacheLocation) -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    match location {
-        CacheLocation::Off => None,
-        CacheLocation::Folder(folder) => Some(folder.clone()),
-        CacheLocation::User => variable("ZINC_CACHE_DIR")
-            .or_else(|| variable("XDG_CACHE_HOME").map(|d| d.join("zinc")))
-            .or_else(|| variable("HOME").map(|d| d.join(".cache/zinc"))),
+impl CacheLocation {
+    /// The folder, whether or not it exists; `None` where nothing is kept.
+    pub fn folder(&self) -> Option<PathBuf> {
+        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        match self {
+            CacheLocation::Off => None,
+            CacheLocation::Folder(folder) => Some(folder.clone()),
+            CacheLocation::User => variable("ZINC_CACHE_DIR")
+                .or_else(|| variable("XDG_CACHE_HOME").map(|d| d.join("zinc")))
+                .or_else(|| variable("HOME").map(|d| d.join(".cache/zinc"))),
+        }
     }
 }
 

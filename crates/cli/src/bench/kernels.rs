@@ -86,10 +86,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 format,
                 m: args.rows,
                 k: args.inner,
+                gated: false,
                 columns: args.columns,
                 tile,
                 rotate_bytes: args.rotate,
                 repeats: args.repeats,
+                warm_up: BenchShape::WARM_UP,
             };
             let timing = bench(&kernels, &shape).map_err(|e| {
                 error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats")

@@ -5,7 +5,7 @@ mod kernels;
 mod measure;
 mod plot;
 mod prefill;
-mod report;
+pub mod report;
 
 use crate::error::{Outcome, invalid, usage};
 use crate::load::{EngineArgs, load};
@@ -51,7 +51,7 @@ pub struct Args {
 
 /// How to print results.
 #[derive(clap::Args)]
-struct FormatArgs {
+pub struct FormatArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,

@@ -7,6 +7,7 @@ mod numbers;
 mod prefill;
 mod run;
 mod tokenize;
+mod tune;
 mod usage;
 mod validate;
 
@@ -44,8 +45,8 @@ fn run_in(environment: &[(&str, &str)], args: &[&str], stdin: &[u8]) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_zinc"))
         .args(args)
         .env_remove("ZINC_BATCHED_PREFILL")
-        .envs(environment.iter().copied())
         .env("ZINC_CACHE_DIR", HOME.path())
+        .envs(environment.iter().copied())
         .env("XDG_STATE_HOME", HOME.path())
         .env_remove("NO_COLOR")
         .stdin(Stdio::piped())

@@ -62,6 +62,7 @@ fn help_names_every_command_and_each_has_a_page() {
         "logits",
         "perplexity",
         "bench",
+        "tune",
         "check",
         "inspect",
         "devices",

@@ -10,7 +10,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use crate::Unsupported;
+use crate::{Product, Unsupported};
 pub use call::Call;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
@@ -94,6 +94,38 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Where activations lie.
     pub scratch: Scratch,
+}
+
+impl Schedule {
+    /// The products and how they are cut: those that are alike together.
+    pub fn products(&self, plan: &Plan) -> Vec<Product> {
+        let mut products: Vec<Product> = Vec::new();
+        for step in &self.steps {
+            let (weight, gated, out, tile) = match (&step.call, step.tile) {
+                (&Call::Linear { weight, out, .. }, Some(tile)) => (weight, false, out, tile),
+                (&Call::GatedLinear { gate, out, .. }, Some(tile)) => (gate, true, out, tile),
+                _ => continue,
+            };
+            let w = plan.weight(weight);
+            let columns = self.shape.of(plan.act(out.act).rows);
+            let alike = |p: &&mut Product| {
+                (p.format, p.m, p.k, p.gated, p.columns) == (w.format, w.m, w.k, gated, columns)
+            };
+            match products.iter_mut().find(alike) {
+                Some(product) => product.count += 1,
+                None => products.push(Product {
+                    format: w.format,
+                    m: w.m,
+                    k: w.k,
+                    gated,
+                    columns,
+                    count: 1,
+                    tile,
+                }),
+            }
+        }
+        products
+    }
 }
 
 /// Compiles a plan for a device and a batch shape.

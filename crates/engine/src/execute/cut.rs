@@ -3,7 +3,7 @@
 use super::recordings::Recordings;
 use super::widths::compile_all;
 use super::{Executor, RECORDINGS};
-use crate::compile::{Call, Target};
+use crate::compile::Target;
 use crate::{Error, Product};
 use zinc_kernels::gemv::Cut;
 
@@ -38,35 +38,9 @@ impl Executor {
         Ok(())
     }
 
-    /// The products of a step of `rows` rows, one of them with logits, and how they are cut: those that are alike together.
+    /// The products of a step of `rows` rows, one of them with logits.
     pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
         let shape = self.widths.shape(rows.clamp(1, self.widths.widest()), 1);
-        let schedule = self.schedule(shape, false)?;
-        let mut products: Vec<Product> = Vec::new();
-        for step in &schedule.steps {
-            let (weight, gated, out, tile) = match (&step.call, step.tile) {
-                (&Call::Linear { weight, out, .. }, Some(tile)) => (weight, false, out, tile),
-                (&Call::GatedLinear { gate, out, .. }, Some(tile)) => (gate, true, out, tile),
-                _ => continue,
-            };
-            let w = self.plan.weight(weight);
-            let columns = shape.of(self.plan.act(out.act).rows);
-            let alike = |p: &&mut Product| {
-                (p.format, p.m, p.k, p.gated, p.columns) == (w.format, w.m, w.k, gated, columns)
-            };
-            match products.iter_mut().find(alike) {
-                Some(product) => product.count += 1,
-                None => products.push(Product {
-                    format: w.format,
-                    m: w.m,
-                    k: w.k,
-                    gated,
-                    columns,
-                    count: 1,
-                    tile,
-                }),
-            }
-        }
-        Ok(products)
+        Ok(self.schedule(shape, false)?.products(&self.plan))
     }
 }

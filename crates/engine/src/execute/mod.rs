@@ -86,10 +86,11 @@ impl Executor {
         plan: Arc<Plan>,
         context: u32,
         options: &LoadOptions,
+        cut: Cut,
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
-        let (caps, policy, cut) = (kernels.caps(), kernels.policy(), Cut::Policy);
+        let (caps, policy) = (kernels.caps(), kernels.policy());
         let target = Target { caps, policy, cut: &cut, fuse: options.fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
@@ -126,6 +127,11 @@ impl Executor {
             #[cfg(feature = "fault-injection")]
             spoil: None,
         })
+    }
+
+    /// How products are cut.
+    pub fn cut(&self) -> &Cut {
+        &self.cut
     }
 
     /// Rows of a prefill step at most.

@@ -11,7 +11,7 @@ fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor
     let mut options = LoadOptions::new("");
     (options.chunk, options.sequences) = (chunk, sequences);
     let device = zinc_vulkan::testing::device();
-    let executor = Executor::new(device, &gguf, plan, 128, &options, &mut |_| ()).unwrap();
+    let executor = Executor::new(device, &gguf, plan, 128, &options, Cut::Policy, &mut |_| ()).unwrap();
     // Pages in no order at all.
     let pages: Vec<u32> = (0..8 * sequences).map(|i| (i * 5 + 2) % (8 * sequences)).collect();
     (executor, Pool::new(sequences, pages.into_iter()))

@@ -1,6 +1,6 @@
 //! Measuring a product on weights that no cache holds.
 
-use super::{Args, Epilogue, Tile, Weights, record, select};
+use super::{Args, Epilogue, Gate, Tile, Weights, record, select};
 use crate::{Error, Kernels, Mat};
 use std::time::{Duration, Instant};
 use zinc_quant::FormatRef;
@@ -15,6 +15,8 @@ pub struct BenchShape {
     pub m: u32,
     /// Elements of a row.
     pub k: u32,
+    /// Two matrices, the second one gated by the first one's product.
+    pub gated: bool,
     /// Columns.
     pub columns: u32,
     /// How to cut the work; the policy's way where `None`.
@@ -23,6 +25,13 @@ pub struct BenchShape {
     pub rotate_bytes: u64,
     /// Rounds over all matrices.
     pub repeats: u32,
+    /// Work before what counts.
+    pub warm_up: Duration,
+}
+
+impl BenchShape {
+    /// Clocks rise for a while after a pause, such as the compilation of a pipeline.
+    pub const WARM_UP: Duration = Duration::from_millis(150);
 }
 
 /// Times of a product.
@@ -30,7 +39,7 @@ pub struct BenchShape {
 pub struct BenchTiming {
     /// The tile.
     pub tile: Tile,
-    /// Bytes of a matrix.
+    /// Bytes of the weights of a product.
     pub bytes: u64,
     /// Median time of a product that waits for the one before it and its barrier, in microseconds.
     pub alone_us: f64,
@@ -57,13 +66,14 @@ impl BenchTiming {
 /// # Errors
 /// [`crate::Unsupported`] for a shape without kernel, else what the device says.
 pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error> {
-    let &BenchShape { format, m, k, columns, .. } = shape;
+    let &BenchShape { format, m, k, gated, columns, .. } = shape;
     let device = kernels.device();
     let tile = match shape.tile {
         Some(tile) => tile,
-        None => select(kernels.policy(), format, m, k, columns, false)?,
+        None => select(kernels.policy(), format, m, k, columns, gated)?,
     };
-    let bytes = u64::from(m) * format.device_row_bytes(k as usize) as u64;
+    let matrix = u64::from(m) * format.device_row_bytes(k as usize) as u64;
+    let bytes = if gated { 2 * matrix.next_multiple_of(16) } else { matrix };
     let count = shape.rotate_bytes.min(device.max_buffer()).div_ceil(bytes).max(1);
     let buffers = (0..count)
         .map(|_| Ok(device.alloc(MemoryKind::Device, bytes, "bench weights")?.all()))
@@ -88,9 +98,11 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
         for i in 0..rounds * count {
             let i = i % count;
             let place = out.slice(if apart { i * out_bytes } else { 0 }, out_bytes)?;
+            let weights = &buffers[i as usize];
+            let second = weights.slice(if gated { bytes / 2 } else { 0 }, matrix)?;
             let args = Args {
-                weights: Weights { slice: &buffers[i as usize], format, m, k },
-                up: None,
+                weights: Weights { slice: weights, format, m, k },
+                up: gated.then_some((Gate::SwiGlu, Weights { slice: &second, format, m, k })),
                 x: Mat::dense(&x, k),
                 columns,
                 epilogue: Epilogue::default(),
@@ -100,12 +112,12 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
         }
         Ok(rec.finish()?)
     };
-    let mut alone = times(kernels, &commands(false, 1)?, WARM_UP, shape.repeats, count)?;
+    let mut alone = times(kernels, &commands(false, 1)?, shape.warm_up, shape.repeats, count)?;
     alone.sort_by(f64::total_cmp);
     let mut streamed = times(
         kernels,
         &commands(true, STREAMED_ROUNDS)?,
-        WARM_UP / 5,
+        shape.warm_up / 5,
         shape.repeats,
         STREAMED_ROUNDS * count,
     )?;
@@ -121,9 +133,6 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
 
 /// Rounds over all matrices in one submission of products that overlap.
 const STREAMED_ROUNDS: u64 = 8;
-
-/// Clocks rise for a while after a pause, such as the compilation of a pipeline: work for that long does not count.
-const WARM_UP: Duration = Duration::from_millis(150);
 
 /// Microseconds of each product in each round after the warm-up. By the wall clock where there are no timestamps.
 fn times(

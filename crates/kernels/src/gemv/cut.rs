@@ -1,8 +1,9 @@
 //! Tiles that are not those of the policy: to measure them.
 
-use super::{Tile, select, select_shaped};
+use super::{ProductClass, Tile, Tuned, select, select_shaped};
 use crate::policy::GemvShape;
 use crate::{Policy, Unsupported};
+use std::sync::Arc;
 use zinc_quant::FormatRef;
 
 /// How products are cut.
@@ -11,6 +12,8 @@ pub enum Cut {
     /// As the device's policy says.
     #[default]
     Policy,
+    /// As was measured on the device; what was not, as the policy says. The bits of results stay.
+    Tuned(Arc<Tuned>),
     /// With at most so many columns a workgroup, and weight rows a team if they are given; the rest as the policy says. The bits of
     /// results stay.
     Workgroup {
@@ -44,9 +47,16 @@ impl Cut {
         gated: bool,
     ) -> Result<Tile, Unsupported> {
         let own = select(policy, format, m, k, columns, gated)?;
-        match *self {
+        match self {
             Cut::Policy => Ok(own),
-            Cut::Workgroup { columns: most, rows } => {
+            Cut::Tuned(tuned) => {
+                let class = ProductClass { format: format.name, m, k, gated };
+                match tuned.shape(&class, columns) {
+                    Some(shape) => select_shaped(policy, shape, format, m, k, columns, gated),
+                    None => Ok(own),
+                }
+            }
+            &Cut::Workgroup { columns: most, rows } => {
                 let most = most.clamp(1, 64);
                 let shape = policy.gemv.shape(most.min(columns));
                 let rows = rows.unwrap_or(shape.rows.min(SUMS / most)).clamp(1, 64);
@@ -54,7 +64,7 @@ impl Cut {
                 select_shaped(policy, &shape, format, m, k, columns, gated)
             }
             Cut::SerialK { .. } if columns == 1 => Ok(own),
-            Cut::SerialK { columns: most } => Ok(Tile {
+            &Cut::SerialK { columns: most } => Ok(Tile {
                 lanes: 1,
                 parts: 1,
                 spread: false,

@@ -26,12 +26,14 @@ mod cut;
 mod gemv_op;
 mod reference;
 mod suite;
+mod tuned;
 
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use cut::Cut;
 use gemv_op::select_shaped;
 pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, select};
 pub use suite::suite;
+pub use tuned::{ProductClass, TuneResult, TuneShape, Tuned, tune};
 
 use crate::Kernel;
 

@@ -353,10 +353,12 @@ mod tests {
             format,
             m: 64,
             k: 256,
+            gated: false,
             columns: 1,
             tile: None,
             rotate_bytes: 40_000,
             repeats: 2,
+            warm_up: std::time::Duration::from_millis(1),
         };
         let timing = crate::gemv::bench(&kernels, &shape).expect("a timing");
         assert_eq!(timing.bytes, 64 * format.device_row_bytes(256) as u64);

@@ -49,8 +49,8 @@ pub struct Figures {
     pub repeatable: bool,
 }
 
-/// Runs longer than this are not run once more to warm up: what the first run of a shape costs is below a percent of them.
-const LONG: f64 = 2.0;
+/// A first run that takes more than this part of the budget is the only one that warms up. Shorter ones may be the compilation of pipelines.
+const LONG: f64 = 0.25;
 
 /// Measures a way on prompts of these lengths, ascending.
 pub fn way(engine: &mut Engine, way: &Way, prompts: &[u32], limits: &Limits) -> Outcome<Vec<Tried>> {
@@ -101,7 +101,7 @@ fn cell(
     if once > limits.seconds {
         return Ok(Err(format!("one run took {once:.0} s")));
     }
-    if once < LONG {
+    if once < LONG * limits.seconds {
         generate(engine, sequence, prompt, limits.generate)?;
     }
     let (mut first, mut total, mut generated, mut repeatable) = (Vec::new(), Vec::new(), Vec::new(), true);

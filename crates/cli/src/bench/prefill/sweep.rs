@@ -54,7 +54,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// The policy's own way, then all that is swept over.
 fn ways(engine: &Engine, default: u32, chunks: &[u32], args: &Args) -> Vec<Way> {
     let most = engine.prefill_path().chunk;
-    let mut ways = vec![Way { kind: Kind::Default, rows: default.min(most), cut: Cut::Policy }];
+    let mut ways = vec![Way { kind: Kind::Default, rows: default.min(most), cut: engine.cut() }];
     let rows: Vec<Option<u32>> =
         if args.rows.is_empty() { vec![None] } else { args.rows.iter().copied().map(Some).collect() };
     for &chunk in chunks {

@@ -1,5 +1,6 @@
 //! The ways to read a prompt.
 
+use crate::output::plural;
 use zinc_engine::{Cut, Engine};
 
 /// A way to read a prompt.
@@ -41,10 +42,12 @@ impl Way {
     pub fn name(&self) -> String {
         match (self.kind, self.columns()) {
             (Kind::PerToken, _) => "per token".into(),
-            (Kind::SerialK, Some(c)) => format!("serial K, {c} columns"),
+            (Kind::SerialK, Some(c)) => format!("serial K, {}", plural(c as usize, "column")),
             (Kind::KParallel, Some(c)) => match self.team_rows() {
-                None => format!("K-parallel, {c} columns"),
-                Some(r) => format!("K-parallel, {c} columns, {r} rows"),
+                None => format!("K-parallel, {}", plural(c as usize, "column")),
+                Some(r) => {
+                    format!("K-parallel, {}, {}", plural(c as usize, "column"), plural(r as usize, "row"))
+                }
             },
             (Kind::SerialK, None) => "serial K".into(),
             (Kind::KParallel, None) => "K-parallel".into(),
@@ -56,7 +59,7 @@ impl Way {
     pub fn columns(&self) -> Option<u32> {
         match self.cut {
             Cut::SerialK { columns } | Cut::Workgroup { columns, .. } => Some(columns),
-            Cut::Policy => None,
+            Cut::Policy | Cut::Tuned(_) => None,
         }
     }
 
@@ -64,7 +67,7 @@ impl Way {
     pub fn team_rows(&self) -> Option<u32> {
         match self.cut {
             Cut::Workgroup { rows, .. } => rows,
-            Cut::SerialK { .. } | Cut::Policy => None,
+            Cut::SerialK { .. } | Cut::Policy | Cut::Tuned(_) => None,
         }
     }
 
@@ -85,7 +88,7 @@ pub fn all(engine: &Engine, default: u32, columns: &[u32], serial: &[u32]) -> Ve
         ways.extend(columns.iter().map(|&columns| {
             way(Kind::KParallel, default.max(columns), Cut::Workgroup { columns, rows: None })
         }));
-        ways.push(way(Kind::Default, default, Cut::Policy));
+        ways.push(way(Kind::Default, default, engine.cut()));
     } else {
         ways.push(way(Kind::Default, most, Cut::Policy));
     }

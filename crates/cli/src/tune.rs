@@ -1,0 +1,256 @@
+//! `zinc tune`: measures how products are best cut on this device, and keeps the answer for all later loads.
+
+use crate::args::{DeviceArg, byte_size};
+use crate::bench::report::program;
+use crate::device;
+use crate::error::{Outcome, error, usage};
+use crate::load::tell;
+use crate::output::{self, Align, Table, plural};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use zinc_engine::{Cut, Shape, Target, TunedFile, compile};
+use zinc_gguf::Gguf;
+use zinc_kernels::gemv::{BenchShape, ProductClass, TuneResult, TuneShape, tune};
+use zinc_kernels::{GemvShape, Kernels};
+use zinc_model::Model;
+use zinc_quant::{FormatRef, by_name};
+use zinc_vulkan::{CacheLocation, Capabilities};
+
+/// Measures how products are best cut on this device, for a model's products or for given ones, and stores it.
+///
+/// Later loads on the same device, driver and build of zinc use what was found. No bit of any result changes: only what does not decide the
+/// order of sums is tuned. It takes minutes, in which the device should do nothing else.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The model whose products to tune: a GGUF file; of a split model any part.
+    #[arg(short = 'm', long = "model", value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// A product to tune, such as `Q4_K:4096x12288` (rows x elements of a row), with `:gated` behind it for two matrices; may be repeated.
+    #[arg(long, value_name = "FORMAT:ROWSxINNER", value_parser = product)]
+    shape: Vec<Class>,
+    /// Numbers of columns to tune for; others use the next larger of them, or the largest.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,8,16,32,64,256", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    columns: Vec<u32>,
+    /// Bytes of matrices to go through in turn: more than the device's cache.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = byte_size)]
+    rotate: u64,
+    /// Only show what would be stored.
+    #[arg(long, conflicts_with = "reset")]
+    dry_run: bool,
+    /// Forget what was stored for this device, driver and build.
+    #[arg(long, conflicts_with_all = ["model", "shape"])]
+    reset: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    device: DeviceArg,
+}
+
+/// What a tile depends on beside the columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Class {
+    format: FormatRef,
+    m: u32,
+    k: u32,
+    gated: bool,
+}
+
+fn product(text: &str) -> Result<Class, String> {
+    let parsed = || {
+        let (text, gated) = text.strip_suffix(":gated").map_or((text, false), |t| (t, true));
+        let (format, size) = text.split_once(':')?;
+        let (m, k) = size.split_once('x')?;
+        let class = Class { format: by_name(format)?, m: m.parse().ok()?, k: k.parse().ok()?, gated };
+        let whole = class.k > 0 && (class.k as usize).is_multiple_of(class.format.block_elems);
+        (class.m > 0 && whole).then_some(class)
+    };
+    parsed().ok_or_else(|| "not a format and a size of whole blocks, such as Q4_K:4096x12288".into())
+}
+
+/// A product that was tuned.
+struct Found {
+    class: Class,
+    columns: u32,
+    result: TuneResult,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (device, _) = device::open(&args.device.wish(), false, false)?;
+    let caps = device.capabilities();
+    let file = TunedFile::of(caps, &CacheLocation::User)
+        .ok_or_else(|| error("there is no folder for caches", "`ZINC_CACHE_DIR` names one"))?;
+    if args.reset {
+        let said = if file.remove()? { "removed" } else { "there was nothing in" };
+        return Ok(writeln!(out, "{said} {}", file.path().display())?);
+    }
+    let kernels = Kernels::new(&device);
+    let mut products: Vec<(Class, u32)> = Vec::new();
+    for &class in &args.shape {
+        products.extend(args.columns.iter().map(|&columns| (class, columns)));
+    }
+    if let Some(model) = &args.model {
+        products.extend(of_model(model, &kernels, &args.columns)?);
+    }
+    if products.is_empty() {
+        return Err(usage(
+            "there is nothing to tune",
+            "`-m FILE` tunes a model's products, `--shape` a product",
+        ));
+    }
+    let mut found = Vec::new();
+    for (i, &(class, columns)) in products.iter().enumerate() {
+        let Class { format, m, k, gated } = class;
+        tell(&[format!(
+            "{} of {}: {format} {m}x{k}{}, {}",
+            i + 1,
+            products.len(),
+            if gated { " gated" } else { "" },
+            plural(columns as usize, "column")
+        )]);
+        let (rotate_bytes, warm_up) = (args.rotate, WARM_UP);
+        let result = tune(&kernels, &TuneShape { format, m, k, gated, columns, rotate_bytes, warm_up });
+        let result = result.map_err(|e| error(e, "a smaller `--rotate` needs less memory"))?;
+        found.push(Found { class, columns, result });
+    }
+    if !args.dry_run {
+        store(&file, &found)?;
+    }
+    match args.json {
+        true => Ok(output::json(out, &as_json(caps, &file, args.dry_run, &found))?),
+        false => as_text(caps, &file, args.dry_run, &found, out),
+    }
+}
+
+/// The device works without a pause, so its clocks are up after the first measurement.
+const WARM_UP: Duration = Duration::from_millis(BenchShape::WARM_UP.as_millis() as u64 / 4);
+
+/// The products of steps of these numbers of rows, each once.
+fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Class, u32)>> {
+    let plan = Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.plan;
+    let (caps, policy) = (kernels.caps(), kernels.policy());
+    let target = Target { caps, policy, cut: &Cut::Policy, fuse: true, keep: false };
+    let mut products: Vec<(Class, u32)> = Vec::new();
+    for &rows in columns {
+        let schedule = compile(&plan, &target, Shape { rows, logit_rows: 1 })
+            .map_err(zinc_engine::Error::Unsupported)?;
+        for p in schedule.products(&plan) {
+            let product = (Class { format: p.format, m: p.m, k: p.k, gated: p.gated }, p.columns);
+            if !products.contains(&product) {
+                products.push(product);
+            }
+        }
+    }
+    Ok(products)
+}
+
+/// Adds what was found to what is stored; of a class that was tuned again the old shapes go.
+fn store(file: &TunedFile, found: &[Found]) -> Outcome {
+    let mut tuned = match file.read() {
+        Ok(tuned) => tuned.unwrap_or_default(),
+        Err(why) => {
+            tell(&[format!("note: {why}; it is replaced")]);
+            Default::default()
+        }
+    };
+    let mut classes: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
+    for f in found {
+        let Class { format, m, k, gated } = f.class;
+        let class = ProductClass { format: format.name, m, k, gated };
+        classes.entry(class).or_default().push(f.result.shape);
+    }
+    for (class, shapes) in classes {
+        tuned.insert(class, shapes).map_err(|e| error(e, "please report this"))?;
+    }
+    Ok(file.write(&tuned)?)
+}
+
+/// Rows, columns, subgroups and stage in a word.
+fn shape_name(s: &GemvShape) -> String {
+    let spread = if s.spread { " spread" } else { "" };
+    format!("{}x{} {}s stage {}K{spread}", s.rows, s.columns, s.subgroups, s.stage_bytes >> 10)
+}
+
+fn as_text(
+    caps: &Capabilities,
+    file: &TunedFile,
+    dry_run: bool,
+    found: &[Found],
+    out: &mut dyn Write,
+) -> Outcome {
+    writeln!(
+        out,
+        "zinc {} on {} ({} {})\n",
+        env!("ZINC_VERSION"),
+        caps.name,
+        caps.driver,
+        caps.driver_version
+    )?;
+    let mut table = Table::new(&[
+        ("format", Align::Left),
+        ("product", Align::Left),
+        ("columns", Align::Right),
+        ("tried", Align::Right),
+        ("policy us", Align::Right),
+        ("tuned us", Align::Right),
+        ("times", Align::Right),
+        ("shape", Align::Left),
+    ]);
+    for Found { class, columns, result: r } in found {
+        let faster = r.us < r.policy_us;
+        table.row([
+            class.format.to_string(),
+            format!("{}x{}{}", class.m, class.k, if class.gated { " gated" } else { "" }),
+            columns.to_string(),
+            r.tried.to_string(),
+            format!("{:.2}", r.policy_us),
+            format!("{:.2}", r.us),
+            format!("{:.2}", r.policy_us / r.us),
+            if faster { shape_name(&r.shape) } else { "the policy's".into() },
+        ]);
+    }
+    table.write(out, 0)?;
+    let said = if dry_run { "would be stored in" } else { "stored in" };
+    Ok(writeln!(out, "\n{said} {}", file.path().display())?)
+}
+
+fn as_json(caps: &Capabilities, file: &TunedFile, dry_run: bool, found: &[Found]) -> Value {
+    let results: Vec<Value> = found
+        .iter()
+        .map(|Found { class, columns, result: r }| {
+            let s = r.shape;
+            json!({
+                "format": class.format.name, "rows": class.m, "inner": class.k, "gated": class.gated, "columns": columns,
+                "tried": r.tried, "policy_us": r.policy_us, "tuned_us": r.us,
+                "shape": {
+                    "up_to": s.up_to, "rows": s.rows, "columns": s.columns, "spread": s.spread, "subgroups": s.subgroups,
+                    "stage_bytes": s.stage_bytes,
+                },
+            })
+        })
+        .collect();
+    json!({
+        "zinc": program(), "device": caps.name, "driver": format!("{} {}", caps.driver, caps.driver_version),
+        "file": file.path().display().to_string(), "stored": !dry_run, "results": results,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_is_a_format_and_whole_blocks() {
+        let class = product("q4_k:4096x12288:gated").unwrap();
+        assert_eq!((class.format.name, class.m, class.k, class.gated), ("Q4_K", 4096, 12288, true));
+        assert!(!product("Q8_0:8x32").unwrap().gated);
+        for bad in
+            ["", "Q4_K", "Q4_K:4096", "Q4_K:8x100", "Q4_K:0x256", "Q4_K:8x0", "Q9:8x256", "Q4_K:8x256:gate"]
+        {
+            assert!(product(bad).is_err(), "{bad}");
+        }
+    }
+}

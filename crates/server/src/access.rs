@@ -17,9 +17,18 @@ use subtle::{Choice, ConstantTimeEq};
 /// The header with a request's number.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Who asks: the key, else the address. The scheduler is fair between these.
+/// Who asks.
 #[derive(Debug, Clone)]
-pub struct Client(pub Arc<str>);
+pub struct Client {
+    /// The key, else the address. The scheduler is fair between these.
+    pub name: Arc<str>,
+    /// The request's number.
+    pub request: RequestNumber,
+}
+
+/// A request's number, in its answer's header and in the log.
+#[derive(Debug, Clone, Default)]
+pub struct RequestNumber(pub Arc<str>);
 
 /// Routes that need no key, beside the page's files: they say nothing of what others ask.
 const OPEN: [&str; 4] = ["/", "/health", "/metrics", "/openapi.json"];
@@ -43,8 +52,9 @@ pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Ne
         return error.response(Shape::of_path(path));
     }
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|c| c.0.ip().to_string());
-    let client = key.filter(|_| !keys.is_empty()).or(address).unwrap_or_default();
-    request.extensions_mut().insert(Client(client.into()));
+    let name = key.filter(|_| !keys.is_empty()).or(address).unwrap_or_default().into();
+    let number = request.extensions().get::<RequestNumber>().cloned().unwrap_or_default();
+    request.extensions_mut().insert(Client { name, request: number });
     next.run(request).await
 }
 
@@ -61,13 +71,14 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Writes a line and counts. A streamed answer is counted when it begins; its end has a line of its own.
-pub async fn record(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub async fn record(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let number = id::new("req");
     let method = request.method().clone();
     let route =
         request.extensions().get::<MatchedPath>().map_or("none".to_owned(), |p| p.as_str().to_owned());
     let path = request.uri().path().to_owned();
+    request.extensions_mut().insert(RequestNumber(number.as_str().into()));
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
     app.metrics.requests.get_or_create(&RequestLabels { route, status }).inc();

@@ -3,7 +3,7 @@
 use super::prompt::Prompt;
 use super::tools::Tools;
 use super::usage::Usage;
-use crate::access::Client;
+use crate::access::{Client, RequestNumber};
 use crate::constrain::Grammar;
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
@@ -50,6 +50,7 @@ pub struct Generation {
     /// Filled as choices end.
     pub usage: Usage,
     began: Instant,
+    number: RequestNumber,
 }
 
 struct Choice {
@@ -91,7 +92,7 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
             ignore_end: request.ignore_end,
             logprobs: request.logprobs,
             constraint: None,
-            client: client.0.clone(),
+            client: client.name.clone(),
             arrived: Instant::now(),
             choice,
             sink: sender.clone(),
@@ -105,7 +106,14 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
     let parser = || AnswerParser::new(request.format, request.prompt.in_reasoning, names.clone());
     let choices =
         (0..request.choices).map(|_| Choice { parser: parser(), reasoning: 0, end: None }).collect();
-    Ok(Generation { events, choices, open: request.choices, usage: Usage::default(), began: Instant::now() })
+    Ok(Generation {
+        events,
+        choices,
+        open: request.choices,
+        usage: Usage::default(),
+        began: Instant::now(),
+        number: client.request.clone(),
+    })
 }
 
 /// Compiles the grammar for each choice, off the threads that answer: a large schema takes a while.
@@ -205,7 +213,7 @@ impl Generation {
     fn log(&self) {
         let (prompt, cached, generated) = (self.usage.prompt, self.usage.cached, self.usage.completion);
         let milliseconds = self.began.elapsed().as_millis() as u64;
-        tracing::info!(prompt, cached, generated, choices = self.choices.len(), milliseconds, "generated");
+        tracing::info!(request = %self.number.0, prompt, cached, generated, choices = self.choices.len(), milliseconds, "generated");
     }
 
     /// Everything, when it is complete.

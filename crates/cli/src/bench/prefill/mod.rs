@@ -103,7 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// How results are plotted.
 type PlotOf<'a> = &'a dyn Fn(&Engine, &About, &[Compared<'_>]) -> Plot;
 
-/// Measures, writes, and fails if an output is wrong.
+/// Measures, writes, and fails if an output is wrong. The files are written after each way.
 fn finish(
     engine: &mut Engine,
     ways: &[Way],
@@ -113,19 +113,24 @@ fn finish(
     plot: PlotOf<'_>,
     out: &mut dyn Write,
 ) -> Outcome {
+    let about = About::of(engine, model, limits.generate as u32);
     let mut tried = Vec::new();
     for way in ways {
         tried.extend(measure::way(engine, way, prompts, limits)?);
+        // A run that is cut short leaves what it has measured.
+        let results = report::compare(&tried);
+        files.save(
+            &|| report::as_json(engine, &about, &results),
+            &|out| report::as_markdown(engine, &about, &results, out),
+            &|| plot(engine, &about, &results),
+        )?;
     }
-    let about = About::of(engine, model, limits.generate as u32);
     let results = report::compare(&tried);
-    files.write(
-        out,
-        &|| report::as_json(engine, &about, &results),
-        &|out| report::as_markdown(engine, &about, &results, out),
-        &|out| report::as_text(engine, &about, &results, out),
-        &|| plot(engine, &about, &results),
-    )?;
+    match (&files.json, &files.markdown) {
+        (Some(None), _) => crate::output::json(out, &report::as_json(engine, &about, &results))?,
+        (_, Some(None)) => report::as_markdown(engine, &about, &results, out)?,
+        _ => report::as_text(engine, &about, &results, out)?,
+    }
     match results.iter().find_map(|r| r.wrong()) {
         None => Ok(()),
         Some(what) => {
@@ -172,13 +177,11 @@ impl About {
 type Print<'a> = &'a dyn Fn(&mut dyn Write) -> std::io::Result<()>;
 
 impl Files {
-    /// Writes what was asked for.
-    pub fn write(
+    /// Writes the files that were asked for.
+    fn save(
         &self,
-        out: &mut dyn Write,
         json: &dyn Fn() -> serde_json::Value,
         markdown: Print<'_>,
-        text: Print<'_>,
         plot: &dyn Fn() -> Plot,
     ) -> Outcome {
         if let Some(Some(path)) = &self.json {
@@ -192,11 +195,7 @@ impl Files {
         if let Some(path) = &self.svg {
             written(path, plot().svg().as_bytes())?;
         }
-        match (&self.json, &self.markdown) {
-            (Some(None), _) => Ok(crate::output::json(out, &json())?),
-            (_, Some(None)) => Ok(markdown(out)?),
-            _ => Ok(text(out)?),
-        }
+        Ok(())
     }
 }
 

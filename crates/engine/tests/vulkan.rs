@@ -19,14 +19,13 @@ fn exact(name: &str) {
     zinc_vulkan::testing::assert_valid();
 }
 
-/// The same with f16 caches.
+/// The same with f16 caches, of one quantisation: the cache knows nothing of them.
 fn half(name: &str) {
-    for fixture in fixtures(name) {
-        let mut engine = vulkan(&fixture.model, &common::options(KvType::F16));
-        let limit = f16_tolerance(&fixture);
-        let worst = check_fixture(&mut engine, &fixture, &LENGTHS, limit);
-        println!("{name} {}, f16 cache: {worst:.2e} of {limit:.2e}", fixture.quant);
-    }
+    let fixture = &fixtures(name)[0];
+    let mut engine = vulkan(&fixture.model, &common::options(KvType::F16));
+    let limit = f16_tolerance(fixture);
+    let worst = check_fixture(&mut engine, fixture, &LENGTHS, limit);
+    println!("{name} {}, f16 cache: {worst:.2e} of {limit:.2e}", fixture.quant);
     zinc_vulkan::testing::assert_valid();
 }
 

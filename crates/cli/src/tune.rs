@@ -16,7 +16,7 @@ use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{BenchShape, ProductClass, TuneResult, TuneShape, tune};
 use zinc_kernels::{GemvShape, Kernels};
 use zinc_model::Model;
-use zinc_quant::{FormatRef, by_name};
+use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
 /// Measures how products are best cut on this device, for a model's products or for given ones, and stores it.
@@ -30,7 +30,7 @@ pub struct Args {
     model: Option<PathBuf>,
     /// A product to tune, such as `Q4_K:4096x12288` (rows x elements of a row), with `:gated` behind it for two matrices; may be repeated.
     #[arg(long, value_name = "FORMAT:ROWSxINNER", value_parser = product)]
-    shape: Vec<Class>,
+    shape: Vec<ProductClass>,
     /// Numbers of columns to tune for; others use the next larger of them, or the largest.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,8,16,32,64,256", value_parser = clap::value_parser!(u32).range(1..=4096))]
     columns: Vec<u32>,
@@ -50,21 +50,12 @@ pub struct Args {
     device: DeviceArg,
 }
 
-/// What a tile depends on beside the columns.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Class {
-    format: FormatRef,
-    m: u32,
-    k: u32,
-    gated: bool,
-}
-
-fn product(text: &str) -> Result<Class, String> {
+fn product(text: &str) -> Result<ProductClass, String> {
     let parsed = || {
         let (text, gated) = text.strip_suffix(":gated").map_or((text, false), |t| (t, true));
         let (format, size) = text.split_once(':')?;
         let (m, k) = size.split_once('x')?;
-        let class = Class { format: by_name(format)?, m: m.parse().ok()?, k: k.parse().ok()?, gated };
+        let class = ProductClass { format: by_name(format)?, m: m.parse().ok()?, k: k.parse().ok()?, gated };
         let whole = class.k > 0 && (class.k as usize).is_multiple_of(class.format.block_elems);
         (class.m > 0 && whole).then_some(class)
     };
@@ -73,7 +64,7 @@ fn product(text: &str) -> Result<Class, String> {
 
 /// A product that was tuned.
 struct Found {
-    class: Class,
+    class: ProductClass,
     columns: u32,
     result: TuneResult,
 }
@@ -88,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Ok(writeln!(out, "{said} {}", file.path().display())?);
     }
     let kernels = Kernels::new(&device);
-    let mut products: Vec<(Class, u32)> = Vec::new();
+    let mut products: Vec<(ProductClass, u32)> = Vec::new();
     for &class in &args.shape {
         products.extend(args.columns.iter().map(|&columns| (class, columns)));
     }
@@ -103,7 +94,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let mut found = Vec::new();
     for (i, &(class, columns)) in products.iter().enumerate() {
-        let Class { format, m, k, gated } = class;
+        let ProductClass { format, m, k, gated } = class;
         tell(&[format!(
             "{} of {}: {format} {m}x{k}{}, {}",
             i + 1,
@@ -112,7 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             plural(columns as usize, "column")
         )]);
         let (rotate_bytes, warm_up) = (args.rotate, WARM_UP);
-        let result = tune(&kernels, &TuneShape { format, m, k, gated, columns, rotate_bytes, warm_up });
+        let result = tune(&kernels, &TuneShape { class, columns, rotate_bytes, warm_up });
         let result = result.map_err(|e| error(e, "a smaller `--rotate` needs less memory"))?;
         found.push(Found { class, columns, result });
     }
@@ -129,16 +120,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 const WARM_UP: Duration = Duration::from_millis(BenchShape::WARM_UP.as_millis() as u64 / 4);
 
 /// The products of steps of these numbers of rows, each once.
-fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Class, u32)>> {
+fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(ProductClass, u32)>> {
     let plan = Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.plan;
     let (caps, policy) = (kernels.caps(), kernels.policy());
     let target = Target { caps, policy, cut: &Cut::Policy, fuse: true, keep: false };
-    let mut products: Vec<(Class, u32)> = Vec::new();
+    let mut products: Vec<(ProductClass, u32)> = Vec::new();
     for &rows in columns {
         let schedule = compile(&plan, &target, Shape { rows, logit_rows: 1 })
             .map_err(zinc_engine::Error::Unsupported)?;
         for p in schedule.products(&plan) {
-            let product = (Class { format: p.format, m: p.m, k: p.k, gated: p.gated }, p.columns);
+            let product = (p.class, p.columns);
             if !products.contains(&product) {
                 products.push(product);
             }
@@ -158,9 +149,7 @@ fn store(file: &TunedFile, found: &[Found]) -> Outcome {
     };
     let mut classes: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
     for f in found {
-        let Class { format, m, k, gated } = f.class;
-        let class = ProductClass { format: format.name, m, k, gated };
-        classes.entry(class).or_default().push(f.result.shape);
+        classes.entry(f.class).or_default().push(f.result.shape);
     }
     for (class, shapes) in classes {
         tuned.insert(class, shapes).map_err(|e| error(e, "please report this"))?;

@@ -1,8 +1,7 @@
 //! What the engine says about itself and about a run.
 
 use serde::Serialize;
-use zinc_kernels::gemv::Tile;
-use zinc_quant::FormatRef;
+use zinc_kernels::gemv::{ProductClass, Tile};
 
 /// What was loaded, where it runs, and why there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -140,14 +139,8 @@ fn rate(tokens: usize, seconds: f64) -> f64 {
 /// The products of a step that are alike.
 #[derive(Debug, Clone, Copy)]
 pub struct Product {
-    /// Format of the weights.
-    pub format: FormatRef,
-    /// Rows of the matrix.
-    pub m: u32,
-    /// Elements of a row.
-    pub k: u32,
-    /// Two matrices, the second one gated by the activation of the first one's product.
-    pub gated: bool,
+    /// Matrix and format.
+    pub class: ProductClass,
     /// Columns.
     pub columns: u32,
     /// How many there are in the step.
@@ -159,7 +152,8 @@ pub struct Product {
 impl Product {
     /// Weight elements of all of them.
     pub fn weights(&self) -> u64 {
-        u64::from(self.m) * u64::from(self.k) * u64::from(self.count) * if self.gated { 2 } else { 1 }
+        let ProductClass { m, k, gated, .. } = self.class;
+        u64::from(m) * u64::from(k) * u64::from(self.count) * if gated { 2 } else { 1 }
     }
 }
 

@@ -106,7 +106,7 @@ impl TunedFile {
                 return Err(ignored(&format!("there is no format `{}`", class.format)));
             };
             let Class { rows: m, inner: k, gated, shapes, .. } = class;
-            let class = ProductClass { format: format.name, m, k, gated };
+            let class = ProductClass { format, m, k, gated };
             tuned.insert(class, shapes.into_iter().map(Shape::into).collect()).map_err(|e| ignored(&e))?;
         }
         Ok(Some(tuned))
@@ -118,7 +118,7 @@ impl TunedFile {
     /// What the operating system says.
     pub fn write(&self, tuned: &Tuned) -> Result<(), Error> {
         let classes = tuned.classes().map(|(c, shapes)| Class {
-            format: c.format.into(),
+            format: c.format.name.into(),
             rows: c.m,
             inner: c.k,
             gated: c.gated,
@@ -211,6 +211,7 @@ mod tests {
     }
 
     fn tuned() -> Tuned {
+        let format = by_name("Q8_0").unwrap();
         let mut tuned = Tuned::default();
         let shape = |up_to| GemvShape {
             up_to,
@@ -220,9 +221,7 @@ mod tests {
             subgroups: 4,
             stage_bytes: 17 << 10,
         };
-        tuned
-            .insert(ProductClass { format: "Q4_K", m: 64, k: 256, gated: true }, vec![shape(4), shape(64)])
-            .unwrap();
+        tuned.insert(ProductClass { format, m: 64, k: 256, gated: true }, vec![shape(4), shape(64)]).unwrap();
         tuned
     }
 
@@ -267,7 +266,7 @@ mod tests {
             ("nonsense".into(), "expected"),
             (good.replace("\"version\": 1", "\"version\": 2"), "version 2"),
             (good.replace("a driver", "another"), "another device"),
-            (good.replace("\"Q4_K\"", "\"Q9\""), "Q9"),
+            (good.replace("\"Q8_0\"", "\"Q9\""), "Q9"),
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),
         ] {
             std::fs::write(&file.path, bad).unwrap();

@@ -4,7 +4,7 @@
 //! They lie here and not beside the kernels, because only this crate reads GGUF files and runs kernels.
 
 use zinc_gguf::Gguf;
-use zinc_kernels::gemv::{Args, Epilogue, Weights, record, select};
+use zinc_kernels::gemv::{Args, Epilogue, ProductClass, Weights, record, select};
 use zinc_kernels::suite::{Failure, Host, Suite};
 use zinc_kernels::{Kernels, Mat};
 use zinc_quant::{FormatRef, formats};
@@ -50,7 +50,8 @@ fn check(s: &Suite<'_>, format: FormatRef, rows: &[u8], golden: &Reference) -> R
         epilogue: Epilogue::default(),
         out: out.mat(),
     };
-    let tile = select(s.kernels().policy(), format, args.weights.m, args.weights.k, args.columns, false)?;
+    let class = ProductClass { format, m: args.weights.m, k: args.weights.k, gated: false };
+    let tile = select(s.kernels().policy(), &class, args.columns)?;
     s.run(|rec| record(s.kernels(), rec, "golden", &args, tile))?;
     s.compare(&out, &want, |_, _, row| {
         let terms = values[ROW * row..][..ROW].iter().zip(&x);

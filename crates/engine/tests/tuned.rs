@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zinc_engine::{Cut, Engine, KvType, TunedFile, Want};
 use zinc_gguf::Gguf;
 use zinc_kernels::GemvShape;
-use zinc_kernels::gemv::{ProductClass, Tuned};
+use zinc_kernels::gemv::Tuned;
 use zinc_testkit::fixtures;
 use zinc_vulkan::CacheLocation;
 
@@ -36,7 +36,6 @@ fn a_stored_table_is_used_and_changes_no_bits() {
     let products = plain.products(8).unwrap();
     let mut tuned = Tuned::default();
     for p in &products {
-        let class = ProductClass { format: p.format.name, m: p.m, k: p.k, gated: p.gated };
         let shape = |up_to, columns| GemvShape {
             up_to,
             rows: 3,
@@ -45,7 +44,7 @@ fn a_stored_table_is_used_and_changes_no_bits() {
             subgroups: 2,
             stage_bytes: 0,
         };
-        tuned.insert(class, vec![shape(1, 1), shape(64, 3)]).unwrap();
+        tuned.insert(p.class, vec![shape(1, 1), shape(64, 3)]).unwrap();
     }
     file.write(&tuned).unwrap();
 

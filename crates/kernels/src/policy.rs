@@ -92,88 +92,39 @@ impl Policy {
     }
 }
 
+/// Few columns: K over all the subgroups that there are, and rows enough to share what is loaded of x.
+const FEW: GemvShape =
+    GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 };
+/// Many columns.
+const MANY: GemvShape =
+    GemvShape { up_to: 64, rows: 4, columns: 8, spread: false, subgroups: 4, stage_bytes: 0 };
+
 fn gemv(class: DeviceClass) -> GemvPolicy {
+    let card = |busy_teams, shapes| GemvPolicy { lanes: 8, busy_teams, max_parts: 8, shapes };
     match class {
-        DeviceClass::Nvidia => GemvPolicy {
-            lanes: 8,
-            busy_teams: 16_384,
-            max_parts: 8,
-            // bench/results/2026-11-30-h200-gemv-sweep.txt
-            shapes: &[
-                GemvShape {
-                    up_to: 4,
-                    rows: 2,
-                    columns: 4,
-                    spread: true,
-                    subgroups: 4,
-                    stage_bytes: 34 << 10,
-                },
-                GemvShape {
-                    up_to: 8,
-                    rows: 4,
-                    columns: 8,
-                    spread: false,
-                    subgroups: 4,
-                    stage_bytes: 17 << 10,
-                },
-                GemvShape {
-                    up_to: 64,
-                    rows: 4,
-                    columns: 16,
-                    spread: false,
-                    subgroups: 8,
-                    stage_bytes: 47 << 10,
-                },
+        // bench/results/2026-11-30-h200-gemv-sweep.txt
+        DeviceClass::Nvidia => card(
+            16_384,
+            &[
+                GemvShape { stage_bytes: 34 << 10, ..FEW },
+                GemvShape { up_to: 8, stage_bytes: 17 << 10, ..MANY },
+                GemvShape { columns: 16, subgroups: 8, stage_bytes: 47 << 10, ..MANY },
             ],
-        },
+        ),
         // By the estimates of RDNA4's compiler (docs/rdna4.md): code within the instruction cache, x staged.
-        DeviceClass::Amd => GemvPolicy {
-            lanes: 8,
-            busy_teams: 8_192,
-            max_parts: 8,
-            shapes: &[
-                GemvShape {
-                    up_to: 4,
-                    rows: 2,
-                    columns: 4,
-                    spread: true,
-                    subgroups: 4,
-                    stage_bytes: 10 << 10,
-                },
-                GemvShape {
-                    up_to: 64,
-                    rows: 4,
-                    columns: 8,
-                    spread: false,
-                    subgroups: 4,
-                    stage_bytes: 20 << 10,
-                },
-            ],
-        },
-        DeviceClass::Other => GemvPolicy {
-            lanes: 8,
-            busy_teams: 8_192,
-            max_parts: 8,
-            // Every device has 16 KiB, and some of it holds sums.
-            shapes: &[
-                GemvShape { up_to: 4, rows: 2, columns: 4, spread: true, subgroups: 4, stage_bytes: 0 },
-                GemvShape {
-                    up_to: 64,
-                    rows: 4,
-                    columns: 8,
-                    spread: false,
-                    subgroups: 4,
-                    stage_bytes: 15 << 10,
-                },
-            ],
-        },
+        DeviceClass::Amd => card(
+            8_192,
+            &[GemvShape { stage_bytes: 10 << 10, ..FEW }, GemvShape { stage_bytes: 20 << 10, ..MANY }],
+        ),
+        // Every device has 16 KiB of shared memory, and some of it holds sums.
+        DeviceClass::Other => card(8_192, &[FEW, GemvShape { stage_bytes: 15 << 10, ..MANY }]),
         DeviceClass::Software => GemvPolicy {
             lanes: 8,
             busy_teams: 1,
             max_parts: 1,
             shapes: &[
-                GemvShape { up_to: 8, rows: 1, columns: 8, spread: false, subgroups: 1, stage_bytes: 0 },
-                GemvShape { up_to: 64, rows: 2, columns: 8, spread: false, subgroups: 1, stage_bytes: 0 },
+                GemvShape { up_to: 8, rows: 1, subgroups: 1, ..MANY },
+                GemvShape { rows: 2, subgroups: 1, ..MANY },
             ],
         },
     }

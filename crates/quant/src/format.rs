@@ -21,6 +21,8 @@ pub struct Format {
     pub planes: &'static [Plane],
     /// GLSL that decodes the format.
     pub glsl: &'static str,
+    /// Elements that a lane of a shader decodes at a time: `CHUNK` of the GLSL.
+    pub chunk: u32,
     /// Decodes whole blocks: the loop over blocks with the decoder inlined.
     pub(crate) decode_blocks: fn(&[u8], &mut [f32]),
 }
@@ -113,6 +115,30 @@ impl Format {
             }
         }
     }
+}
+
+/// The number that `glsl` defines as `CHUNK`; without one the format does not compile.
+pub(crate) const fn chunk_of(glsl: &str) -> u32 {
+    let (text, name) = (glsl.as_bytes(), b"#define CHUNK ");
+    let mut at = 0;
+    loop {
+        let mut same = 0;
+        while same < name.len() && text[at + same] == name[same] {
+            same += 1;
+        }
+        if same == name.len() {
+            break;
+        }
+        at += 1;
+    }
+    at += name.len();
+    let mut number = 0;
+    while text[at].is_ascii_digit() {
+        number = 10 * number + (text[at] - b'0') as u32;
+        at += 1;
+    }
+    assert!(number > 0);
+    number
 }
 
 impl PartialEq for Format {

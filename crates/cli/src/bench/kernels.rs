@@ -9,7 +9,7 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
 use zinc_kernels::Kernels;
-use zinc_kernels::gemv::{BenchShape, BenchTiming, Tile, bench, candidates};
+use zinc_kernels::gemv::{BenchShape, BenchTiming, ProductClass, Tile, bench, candidates};
 use zinc_quant::{FormatRef, by_name, formats};
 
 /// Measures matrix-vector products for each format: bytes of weights read a second.
@@ -75,28 +75,31 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let list = if args.format.is_empty() { formats() } else { &args.format };
     let mut results = Vec::new();
     for &format in list {
+        let class = ProductClass { format, m: args.rows, k: args.inner, gated: false };
         let mut tiles = if args.tile.is_empty() { vec![None] } else { vec![] };
         tiles.extend(args.tile.iter().copied().map(Some));
         if args.sweep {
-            let all = candidates(kernels.policy(), format, args.rows, args.inner, args.columns);
+            let all = candidates(kernels.policy(), &class, args.columns);
             tiles.extend(all.into_iter().map(Some));
         }
         for tile in tiles {
             let shape = BenchShape {
-                format,
-                m: args.rows,
-                k: args.inner,
-                gated: false,
+                class,
                 columns: args.columns,
                 tile,
                 rotate_bytes: args.rotate,
                 repeats: args.repeats,
                 warm_up: BenchShape::WARM_UP,
             };
-            let timing = bench(&kernels, &shape).map_err(|e| {
-                error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats")
-            })?;
-            results.push((format, timing));
+            match bench(&kernels, &shape) {
+                Ok(timing) => results.push((format, timing)),
+                // A tile that the device has no room for is no candidate.
+                Err(_) if args.sweep && tile.is_some() => {}
+                Err(e) => {
+                    let hint = "a smaller `--rotate` needs less memory; `--format` chooses formats";
+                    return Err(error(e, hint));
+                }
+            }
         }
     }
     let caps = device.capabilities();

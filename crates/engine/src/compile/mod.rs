@@ -16,7 +16,7 @@ use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::attention_shape;
 use zinc_kernels::Policy;
-use zinc_kernels::gemv::{Cut, Tile};
+use zinc_kernels::gemv::{Cut, ProductClass, Tile};
 use zinc_plan::{Op, Plan, Rows};
 use zinc_vulkan::Capabilities;
 
@@ -108,20 +108,10 @@ impl Schedule {
             };
             let w = plan.weight(weight);
             let columns = self.shape.of(plan.act(out.act).rows);
-            let alike = |p: &&mut Product| {
-                (p.format, p.m, p.k, p.gated, p.columns) == (w.format, w.m, w.k, gated, columns)
-            };
-            match products.iter_mut().find(alike) {
+            let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
+            match products.iter_mut().find(|p| (p.class, p.columns) == (class, columns)) {
                 Some(product) => product.count += 1,
-                None => products.push(Product {
-                    format: w.format,
-                    m: w.m,
-                    k: w.k,
-                    gated,
-                    columns,
-                    count: 1,
-                    tile,
-                }),
+                None => products.push(Product { class, columns, count: 1, tile }),
             }
         }
         products

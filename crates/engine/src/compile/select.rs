@@ -2,7 +2,7 @@
 
 use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
-use zinc_kernels::gemv::Tile;
+use zinc_kernels::gemv::{ProductClass, Tile};
 use zinc_kernels::{attention, elementwise, embed, kv, norm, rope};
 use zinc_plan::{KvId, Plan, RopeId, WeightId};
 
@@ -16,7 +16,8 @@ pub(super) fn select(
     let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
     let product = |weight: WeightId, gated: bool| {
         let w = plan.weight(weight);
-        target.cut.tile(target.policy, w.format, w.m, w.k, rows, gated).map(Some)
+        let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
+        target.cut.tile(target.policy, &class, rows).map(Some)
     };
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
     let cache = |op, kv: KvId| {

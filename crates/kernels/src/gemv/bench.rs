@@ -1,23 +1,16 @@
 //! Measuring a product on weights that no cache holds.
 
-use super::{Args, Epilogue, Gate, Tile, Weights, record, select};
+use super::{Args, Epilogue, Gate, ProductClass, Tile, Weights, record, select};
 use crate::{Error, Kernels, Mat};
 use std::time::{Duration, Instant};
-use zinc_quant::FormatRef;
 use zinc_vulkan::{Commands, MemoryKind, RecorderOptions};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct BenchShape {
-    /// Format of the weights.
-    pub format: FormatRef,
-    /// Rows.
-    pub m: u32,
-    /// Elements of a row.
-    pub k: u32,
-    /// Two matrices, the second one gated by the first one's product.
-    pub gated: bool,
-    /// Columns.
+    /// The product.
+    pub class: ProductClass,
+    /// Its columns.
     pub columns: u32,
     /// How to cut the work; the policy's way where `None`.
     pub tile: Option<Tile>,
@@ -66,11 +59,12 @@ impl BenchTiming {
 /// # Errors
 /// [`crate::Unsupported`] for a shape without kernel, else what the device says.
 pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error> {
-    let &BenchShape { format, m, k, gated, columns, .. } = shape;
+    let &BenchShape { class, columns, .. } = shape;
+    let ProductClass { format, m, k, gated } = class;
     let device = kernels.device();
     let tile = match shape.tile {
         Some(tile) => tile,
-        None => select(kernels.policy(), format, m, k, columns, gated)?,
+        None => select(kernels.policy(), &class, columns)?,
     };
     let matrix = u64::from(m) * format.device_row_bytes(k as usize) as u64;
     let bytes = if gated { 2 * matrix.next_multiple_of(16) } else { matrix };

@@ -1,10 +1,10 @@
 //! Tiles that are not those of the policy: to measure them.
 
-use super::{ProductClass, Tile, Tuned, select, select_shaped};
+use super::tile::{MOST_SUMS, select_shaped};
+use super::{ProductClass, Tile, Tuned, select};
 use crate::policy::GemvShape;
 use crate::{Policy, Unsupported};
 use std::sync::Arc;
-use zinc_quant::FormatRef;
 
 /// How products are cut.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,50 +29,27 @@ pub enum Cut {
     },
 }
 
-/// Sums that a lane holds at most where the policy does not say how many rows a team has: what still fits in registers.
-const SUMS: u32 = 128;
-
 impl Cut {
     /// The tile of a product, as [`select`] gives it for the policy's own way.
     ///
     /// # Errors
     /// As [`select`].
-    pub fn tile(
-        &self,
-        policy: &Policy,
-        format: FormatRef,
-        m: u32,
-        k: u32,
-        columns: u32,
-        gated: bool,
-    ) -> Result<Tile, Unsupported> {
-        let own = select(policy, format, m, k, columns, gated)?;
+    pub fn tile(&self, policy: &Policy, class: &ProductClass, columns: u32) -> Result<Tile, Unsupported> {
+        let own = select(policy, class, columns)?;
         match self {
             Cut::Policy => Ok(own),
-            Cut::Tuned(tuned) => {
-                let class = ProductClass { format: format.name, m, k, gated };
-                match tuned.shape(&class, columns) {
-                    Some(shape) => select_shaped(policy, shape, format, m, k, columns, gated),
-                    None => Ok(own),
-                }
-            }
+            Cut::Tuned(tuned) => match tuned.shape(class, columns) {
+                Some(shape) => select_shaped(policy, shape, class, columns),
+                None => Ok(own),
+            },
             &Cut::Workgroup { columns: most, rows } => {
                 let most = most.clamp(1, 64);
                 let shape = policy.gemv.shape(most.min(columns));
-                let rows = rows.unwrap_or(shape.rows.min(SUMS / most)).clamp(1, 64);
-                let shape = GemvShape { columns: most, rows, ..*shape };
-                select_shaped(policy, &shape, format, m, k, columns, gated)
+                let rows = rows.unwrap_or(shape.rows.min(MOST_SUMS / most)).clamp(1, 64);
+                select_shaped(policy, &GemvShape { columns: most, rows, ..*shape }, class, columns)
             }
             Cut::SerialK { .. } if columns == 1 => Ok(own),
-            &Cut::SerialK { columns: most } => Ok(Tile {
-                lanes: 1,
-                parts: 1,
-                spread: false,
-                rows: 1,
-                columns: columns.div_ceil(columns.div_ceil(most.clamp(1, 64))),
-                subgroups: 4,
-                stage: 0,
-            }),
+            &Cut::SerialK { columns: most } => Ok(Tile::serial(1, columns, most.clamp(1, 64))),
         }
     }
 }
@@ -92,8 +69,9 @@ mod tests {
             caps.vendor_id = vendor;
             let policy = Policy::of(&caps);
             for (m, k) in [(1024, 4096), (4096, 12_288), (151_936, 1024)] {
+                let class = ProductClass { format, m, k, gated: false };
                 for columns in [1, 7, 64, 500] {
-                    let tile = |cut: Cut| cut.tile(&policy, format, m, k, columns, false).unwrap();
+                    let tile = |cut: Cut| cut.tile(&policy, &class, columns).unwrap();
                     let own = tile(Cut::Policy);
                     for (most, rows) in [(1, None), (8, None), (64, None), (16, Some(3))] {
                         let other = tile(Cut::Workgroup { columns: most, rows });

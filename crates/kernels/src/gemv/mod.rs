@@ -26,14 +26,15 @@ mod cut;
 mod gemv_op;
 mod reference;
 mod suite;
+mod tile;
 mod tuned;
 
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use cut::Cut;
-use gemv_op::select_shaped;
-pub use gemv_op::{Args, Epilogue, Gate, Tile, Weights, candidates, record, select};
+pub use gemv_op::{Args, Epilogue, Gate, Weights, record};
 pub use suite::suite;
-pub use tuned::{ProductClass, TuneResult, TuneShape, Tuned, tune};
+pub use tile::{ProductClass, Tile, candidates, select};
+pub use tuned::{TuneResult, TuneShape, Tuned, tune};
 
 use crate::Kernel;
 

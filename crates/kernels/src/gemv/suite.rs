@@ -1,7 +1,7 @@
 //! Which products are tried: every format at the sizes where chunks, lanes and rows end, every number of columns, every way to cut the work.
 
 use super::reference::{Product, gated, product};
-use super::{Args, Epilogue, Gate, Tile, Weights, record, select};
+use super::{Args, Epilogue, Gate, ProductClass, Tile, Weights, record, select};
 use crate::Kernels;
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use zinc_quant::{FormatRef, by_name, formats};
@@ -96,7 +96,8 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>
 
 /// The policy's tile.
 fn chosen(s: &Suite<'_>, w: &Matrix, columns: usize, gated: bool) -> Result<Tile, Failure> {
-    Ok(select(s.kernels().policy(), w.format, w.m as u32, w.k as u32, columns as u32, gated)?)
+    let class = ProductClass { format: w.format, m: w.m as u32, k: w.k as u32, gated };
+    Ok(select(s.kernels().policy(), &class, columns as u32)?)
 }
 
 /// Holds a result against the sums in f64.
@@ -327,10 +328,10 @@ mod tests {
     #[test]
     fn the_order_of_sums_does_not_depend_on_the_columns() {
         let policy = Kernels::new(&zinc_vulkan::testing::device()).policy().clone();
-        for format in formats() {
+        for &format in formats() {
             for (m, k) in [(256, 12_288), (4096, 4096), (151_936, 4096), (1, 65_536)] {
-                let order =
-                    |columns| select(&policy, format, m, k, columns, false).map(|t| (t.lanes, t.parts));
+                let class = ProductClass { format, m, k, gated: false };
+                let order = |columns| select(&policy, &class, columns).map(|t| (t.lanes, t.parts));
                 assert!((2..=64).all(|columns| order(columns) == order(1)), "{format} {m}×{k}");
             }
         }
@@ -340,7 +341,8 @@ mod tests {
     fn what_is_not_supported_is_said() {
         let policy = Kernels::new(&zinc_vulkan::testing::device()).policy().clone();
         let format = by_name("Q4_K").expect("a format of the list");
-        let no = select(&policy, format, 4, 250, 1, false).expect_err("250 elements are no block");
+        let class = ProductClass { format, m: 4, k: 250, gated: false };
+        let no = select(&policy, &class, 1).expect_err("250 elements are no block");
         assert_eq!(no.op, "linear");
         assert!(no.to_string().contains("Q4_K") && no.to_string().contains("250"), "{no}");
     }
@@ -350,10 +352,7 @@ mod tests {
         let kernels = Kernels::new(&zinc_vulkan::testing::device());
         let format = by_name("Q8_0").expect("a format of the list");
         let shape = crate::gemv::BenchShape {
-            format,
-            m: 64,
-            k: 256,
-            gated: false,
+            class: ProductClass { format, m: 64, k: 256, gated: false },
             columns: 1,
             tile: None,
             rotate_bytes: 40_000,

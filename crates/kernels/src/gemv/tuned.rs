@@ -1,25 +1,11 @@
 //! Shapes that were measured on a device, in place of its policy's.
 
-use super::{BenchShape, Cut, bench, select};
+use super::tile::{MOST_SUMS, STAGES, select_shaped};
+use super::{BenchShape, ProductClass, bench};
 use crate::policy::GemvShape;
 use crate::{Error, Kernels};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-use zinc_quant::FormatRef;
-
-/// Products that are cut alike: what a tile depends on beside the columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProductClass {
-    /// Name of the weights' format.
-    pub format: &'static str,
-    /// Rows of the matrix.
-    pub m: u32,
-    /// Elements of a row.
-    pub k: u32,
-    /// Whether a second matrix is multiplied with it.
-    pub gated: bool,
-}
 
 /// Shapes by class of product and number of columns. Lanes and parts, which decide the bits of results, are never part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,15 +51,9 @@ impl Tuned {
 /// What to find a shape for.
 #[derive(Debug, Clone, Copy)]
 pub struct TuneShape {
-    /// Format of the weights.
-    pub format: FormatRef,
-    /// Rows.
-    pub m: u32,
-    /// Elements of a row.
-    pub k: u32,
-    /// Two matrices.
-    pub gated: bool,
-    /// Columns.
+    /// The product.
+    pub class: ProductClass,
+    /// Its columns.
     pub columns: u32,
     /// As in [`BenchShape`].
     pub rotate_bytes: u64,
@@ -94,10 +74,6 @@ pub struct TuneResult {
     pub tried: usize,
 }
 
-/// Sums of a lane at most: what fits in registers.
-const MOST_SUMS: u32 = 128;
-/// Bytes of shared memory to stage x in.
-const STAGES: [u32; 4] = [0, 17 << 10, 34 << 10, 47 << 10];
 /// Another shape than the policy's must take less than this part of its time.
 const CLEARLY: f64 = 0.97;
 
@@ -146,17 +122,9 @@ fn others(shape: &GemvShape, property: usize, columns: u32) -> Vec<GemvShape> {
 }
 
 fn time(kernels: &Kernels, t: &TuneShape, shape: &GemvShape) -> Result<f64, Error> {
-    let &TuneShape { format, m, k, gated, columns, rotate_bytes, warm_up } = t;
-    let mut one = Tuned::default();
-    let class = ProductClass { format: format.name, m, k, gated };
-    let refused = |reason| crate::Unsupported { op: "linear", format: Some(format.name), reason };
-    one.insert(class, vec![*shape]).map_err(refused)?;
-    let tile = Cut::Tuned(Arc::new(one)).tile(kernels.policy(), format, m, k, columns, gated)?;
-    let own = select(kernels.policy(), format, m, k, columns, gated)?;
-    debug_assert_eq!((tile.lanes, tile.parts), (own.lanes, own.parts));
-    let tile = Some(tile);
-    Ok(bench(kernels, &BenchShape { format, m, k, gated, columns, tile, rotate_bytes, repeats: 3, warm_up })?
-        .alone_us)
+    let &TuneShape { class, columns, rotate_bytes, warm_up } = t;
+    let tile = Some(select_shaped(kernels.policy(), shape, &class, columns)?);
+    Ok(bench(kernels, &BenchShape { class, columns, tile, rotate_bytes, repeats: 3, warm_up })?.alone_us)
 }
 
 #[cfg(test)]
@@ -171,7 +139,8 @@ mod tests {
     #[test]
     fn a_class_has_shapes_by_columns() {
         let mut tuned = Tuned::default();
-        let class = ProductClass { format: "Q4_K", m: 64, k: 256, gated: false };
+        let format = by_name("Q8_0").expect("a format of the list");
+        let class = ProductClass { format, m: 64, k: 256, gated: false };
         tuned.insert(class, vec![shape(64, 4), shape(4, 1)]).unwrap();
         let rows = |columns| tuned.shape(&class, columns).map(|s| s.rows);
         assert_eq!([1, 4, 5, 64, 500].map(rows), [1, 1, 4, 4, 4].map(Some));
@@ -192,7 +161,8 @@ mod tests {
         let format = by_name("Q8_0").expect("a format of the list");
         let warm_up = Duration::from_millis(1);
         for gated in [false, true] {
-            let t = TuneShape { format, m: 32, k: 256, gated, columns: 4, rotate_bytes: 9000, warm_up };
+            let class = ProductClass { format, m: 32, k: 256, gated };
+            let t = TuneShape { class, columns: 4, rotate_bytes: 9000, warm_up };
             let found = tune(&kernels, &t).unwrap();
             assert!(found.tried > 8 && found.us <= found.policy_us, "{found:?}");
             assert_eq!(found.shape.up_to, 4);

@@ -17,6 +17,7 @@ macro_rules! block_format {
             encode: |values, block| encode_block(crate::bits::exactly(values), crate::bits::exactly_mut(block)),
             planes: &[$(crate::format::Plane { offset: $offset, len: $end - $offset }),+],
             glsl: concat!($(include_str!($glsl)),+),
+            chunk: crate::format::chunk_of(concat!($(include_str!($glsl)),+)),
             decode_blocks,
         };
 

@@ -37,16 +37,17 @@ const K: u32 = 4096;
 /// with lanes that read x themselves.
 pub fn products(kernels: &Kernels) -> Result<Vec<Point>> {
     let mut points = Vec::new();
-    for format in zinc_quant::formats() {
+    for &format in zinc_quant::formats() {
+        let class = gemv::ProductClass { format, m: M, k: K, gated: false };
         let mut tiles = Vec::new();
         for columns in WIDTHS {
-            let tile = gemv::select(kernels.policy(), format, M, K, columns, false)?;
+            let tile = gemv::select(kernels.policy(), &class, columns)?;
             if !tiles.contains(&(tile, true)) {
                 tiles.push((tile, true));
             }
         }
         if SWEPT.contains(&format.name) {
-            let own = gemv::select(kernels.policy(), format, M, K, 64, false)?;
+            let own = gemv::select(kernels.policy(), &class, 64)?;
             for (rows, columns) in ROWS.iter().flat_map(|&r| WIDTHS.map(|c| (r, c))) {
                 let tile = gemv::Tile { rows, columns, spread: false, stage: 0, ..own };
                 if rows * columns <= MAX_SUMS && !tiles.contains(&(tile, true)) {

@@ -289,7 +289,7 @@ pub fn as_json(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Valu
 /// A product for JSON.
 fn product_json(p: &Product) -> Value {
     json!({
-        "format": p.format.name, "rows": p.m, "inner": p.k, "gated": p.gated, "columns": p.columns, "count": p.count,
+        "format": p.class.format.name, "rows": p.class.m, "inner": p.class.k, "gated": p.class.gated, "columns": p.columns, "count": p.count,
         "tile": tile_json(p.tile),
     })
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Problem, shown};
 use crate::ggml_type::GgmlType;
 use crate::metadata::Metadata;
+use crate::mmap::map;
 use crate::parse::{Row, parse};
 use crate::split;
 use std::collections::HashMap;
@@ -71,7 +72,7 @@ impl Gguf {
     /// Opens a model. Any part of a split model (`NAME-00001-of-0000N.gguf`) opens all of it.
     pub fn open(path: &Path) -> Result<Gguf, Error> {
         let Some(name) = split::part_name(path) else {
-            return Gguf::from_parts(vec![(path.display().to_string(), map(path)?)]);
+            return Gguf::from_parts(vec![(path.display().to_string(), Bytes::Mapped(map(path)?))]);
         };
         // Opened first, so that a missing file that was asked for is an I/O error with its own name.
         map(path)?;
@@ -85,7 +86,7 @@ impl Gguf {
                     count: name.count,
                 });
             }
-            parts.push((sibling.display().to_string(), map(&sibling)?));
+            parts.push((sibling.display().to_string(), Bytes::Mapped(map(&sibling)?)));
         }
         Gguf::from_parts(parts)
     }
@@ -156,15 +157,4 @@ impl std::fmt::Debug for Gguf {
             .field("tensors", &self.tensors.len())
             .finish_non_exhaustive()
     }
-}
-
-#[allow(unsafe_code)]
-fn map(path: &Path) -> Result<Bytes, Error> {
-    let io = |source| Error::Io { file: path.display().to_string(), source };
-    let file = std::fs::File::open(path).map_err(io)?;
-    // SAFETY: the map is only read. Rust asks that nobody changes the file while it is mapped, which no program can enforce;
-    // as with every program that maps its data, who overwrites a model in use changes what is read, and who cuts it off
-    // ends the process with SIGBUS. All bounds are checked against the mapped length, not against the file.
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
-    Ok(Bytes::Mapped(map))
 }

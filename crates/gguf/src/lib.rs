@@ -26,6 +26,7 @@ mod error;
 mod file;
 mod ggml_type;
 mod metadata;
+mod mmap;
 mod parse;
 mod split;
 mod value;

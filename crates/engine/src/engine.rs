@@ -155,11 +155,6 @@ impl Engine {
         }
     }
 
-    /// What every prompt is to be compared with, where the model was loaded in validate mode.
-    pub fn validates(&self) -> Option<&ValidateOptions> {
-        self.validate.as_ref()
-    }
-
     /// From now on steps have at most `rows` rows and their products are cut like this: for measurements on a model that stays loaded.
     /// No cut but [`Cut::SerialK`] changes a bit of what is computed.
     ///

@@ -1,6 +1,6 @@
 //! Measuring prefill and decode, and checking what they compute.
 
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use crate::load::tell;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -123,13 +123,10 @@ impl Bench {
 
     /// In validate mode compares reading `text` after its first `depth` tokens with other paths, and tells what came of it.
     fn validate(&mut self, text: &[u32], depth: usize) -> Outcome {
-        let Some(options) = self.engine.validates().cloned() else { return Ok(()) };
         self.fill(&text[..depth])?;
-        let report = self.engine.validate(&mut self.sequence, &text[depth..], &options)?;
-        if !report.ok {
-            return Err(Failure::Invalid(Box::new(report)));
+        if let Some(report) = self.engine.validate_prompt(&mut self.sequence, text)? {
+            tell(&[report.to_string().trim_end().to_string()]);
         }
-        tell(&[report.to_string().trim_end().to_string()]);
         Ok(())
     }
 

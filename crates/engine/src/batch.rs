@@ -135,20 +135,19 @@ impl Engine {
         }
     }
 
-    /// What one step takes of `waiting` tokens.
-    pub fn step_limits(&self, waiting: usize) -> StepLimits {
+    /// What one step takes.
+    pub fn step_limits(&self) -> StepLimits {
         match &self.backend {
             Backend::Cpu(cpu) => StepLimits { rows: cpu.chunk, logits: cpu.chunk },
             Backend::Vulkan(executor) => {
-                StepLimits { rows: executor.take(waiting), logits: executor.logit_rows() as usize }
+                StepLimits { rows: executor.chunk() as usize, logits: executor.logit_rows() as usize }
             }
         }
     }
 
     /// How many tokens of each part the next step reads, where `done` of each were read.
     fn take(&self, parts: &[Part<'_>], done: &[usize]) -> Vec<usize> {
-        let waiting = parts.iter().zip(done).map(|(p, done)| p.tokens.len() - done).sum();
-        let StepLimits { mut rows, mut logits } = self.step_limits(waiting);
+        let StepLimits { mut rows, mut logits } = self.step_limits();
         let take = |(part, &done): (&Part<'_>, &usize)| {
             let left = part.tokens.len() - done;
             let mut n = left.min(rows);

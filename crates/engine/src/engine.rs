@@ -201,11 +201,6 @@ impl Engine {
         }
     }
 
-    /// How many of `left` tokens of a prompt the next step reads.
-    pub(crate) fn step_rows(&self, left: usize) -> usize {
-        self.step_limits(left).rows.min(left)
-    }
-
     /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each
     /// dispatch, in order of execution. The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
     pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {

@@ -101,7 +101,7 @@ impl Engine {
         // All but the last step; that one also gives the first token.
         loop {
             let left = prompt.len() - sequence.len();
-            let rows = self.step_rows(left);
+            let rows = self.step_limits().rows.min(left);
             if rows == left && options.max_tokens > 0 || left == 0 {
                 break;
             }

@@ -139,11 +139,6 @@ impl Executor {
         self.widths.widest()
     }
 
-    /// How many of `waiting` rows the next step takes.
-    pub fn take(&self, waiting: usize) -> usize {
-        waiting.min(self.widths.widest() as usize)
-    }
-
     /// Rows of a step that may have logits, at most.
     pub fn logit_rows(&self) -> u32 {
         self.widths.logit_rows()

@@ -182,7 +182,7 @@ impl Run<'_> {
         }
         let mut left = tokens;
         while !left.is_empty() && report.ok {
-            let mut rows = self.executor.take(left.len());
+            let mut rows = left.len().min(self.executor.chunk() as usize);
             if want == Want::All {
                 rows = rows.min(self.executor.logit_rows() as usize);
             }

@@ -145,8 +145,7 @@ impl<'t> Scheduler<'t> {
     /// Rows of each running job in the next step: those that decode first, then prompts, up to what a step takes. Where there are
     /// prompts to read, a row is left for them.
     fn shares(&self) -> Vec<usize> {
-        let waiting = self.running.iter().map(Active::pending).sum();
-        let StepLimits { mut rows, mut logits } = self.engine.step_limits(waiting);
+        let StepLimits { mut rows, mut logits } = self.engine.step_limits();
         let mut shares = vec![0; self.running.len()];
         if rows == 1 {
             // One token a step: everyone in turn.

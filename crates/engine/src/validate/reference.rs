@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use zinc_cpu::{Cpu, Sequence};
 use zinc_gguf::Gguf;
-use zinc_plan::{Cols, KvId, Plan, Row, Rows};
+use zinc_plan::{Cols, KvId, Plan, Row};
 
 /// Tokens of the history that are read at a time.
 const CHUNK: usize = 64;
@@ -22,8 +22,8 @@ pub(crate) struct Reference {
 
 /// Outputs of a chunk's operations, by their columns.
 pub(super) struct Outputs {
-    plan: Arc<Plan>,
     values: HashMap<Cols, Vec<f32>>,
+    /// Rows of the chunk.
     rows: usize,
 }
 
@@ -31,11 +31,8 @@ impl Outputs {
     /// A row of the chunk; `None` where these columns are no operation's output, or not of this row.
     pub(super) fn row(&self, c: Cols, row: usize) -> Option<&[f32]> {
         let (values, width) = (self.values.get(&c)?, c.width as usize);
-        let row = match self.plan.act(c.act).rows {
-            Rows::Batch => row,
-            // The rows that want logits are the last ones.
-            Rows::Logits => row.checked_sub(self.rows - values.len() / width)?,
-        };
+        // Buffers with fewer rows than the chunk have its last ones.
+        let row = row.checked_sub(self.rows - values.len() / width)?;
         values.get(row * width..(row + 1) * width)
     }
 }
@@ -88,7 +85,7 @@ impl Reference {
         })?;
         let kept = self.sequence[0].truncate(before);
         self.tokens.truncate(kept as usize);
-        Ok(Outputs { plan: Arc::new(self.cpu.plan().clone()), values, rows: tokens.len() })
+        Ok(Outputs { values, rows: tokens.len() })
     }
 
     fn rows(&self, tokens: &[u32], want: Want) -> Vec<Row> {

@@ -50,22 +50,17 @@ pub struct LogitRow {
 impl Part<'_> {
     /// Rows of logits that it wants; they are those of its last tokens.
     pub(crate) fn logit_rows(&self) -> usize {
-        match self.want {
-            Want::None => 0,
-            Want::Last | Want::Candidates => self.tokens.len().min(1),
-            Want::All => self.tokens.len(),
-        }
+        self.want.logit_rows(self.tokens.len())
     }
 
     /// Its rows in order of position.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
         let (first, slot) = (self.sequence.len() as u32, self.sequence.slot());
-        let quiet = self.tokens.len() - self.logit_rows();
         self.tokens.iter().enumerate().map(move |(i, &token)| Row {
             sequence: slot,
             position: first + i as u32,
             token,
-            wants_logits: i >= quiet,
+            wants_logits: self.want.of_token(i, self.tokens.len()),
         })
     }
 }

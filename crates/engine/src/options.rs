@@ -149,6 +149,22 @@ pub enum Want {
     Candidates,
 }
 
+impl Want {
+    /// Rows of logits that are computed of `tokens` tokens: those of the last ones.
+    pub(crate) fn logit_rows(self, tokens: usize) -> usize {
+        match self {
+            Want::None => 0,
+            Want::Last | Want::Candidates => tokens.min(1),
+            Want::All => tokens,
+        }
+    }
+
+    /// Whether the logits of token `i` of `tokens` are among them.
+    pub(crate) fn of_token(self, i: usize, tokens: usize) -> bool {
+        i >= tokens - self.logit_rows(tokens)
+    }
+}
+
 /// How to generate.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {

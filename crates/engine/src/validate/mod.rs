@@ -48,15 +48,6 @@ pub(crate) struct Chunk {
     kv: Vec<KvRows>,
 }
 
-/// Whether token `i` of `len` wants logits.
-fn wants(want: Want, i: usize, len: usize) -> bool {
-    match want {
-        Want::None => false,
-        Want::Last | Want::Candidates => i + 1 == len,
-        Want::All => true,
-    }
-}
-
 impl Engine {
     /// Reads `tokens` after what the sequence holds by batched prefill, a token a step and, if asked for, on the CPU, and compares
     /// logits, the order of the best tokens, and the caches. Afterwards the sequence holds the tokens, as batched prefill leaves them;
@@ -202,7 +193,7 @@ impl Run<'_> {
         let single = self.per_token(tokens, want)?;
         self.sequence.truncate(begin);
         let batched = self.spoiled(tokens.len(), want, |run| run.batched(tokens, want))?;
-        let wanted = (0..tokens.len()).filter(|&i| wants(want, i, tokens.len())).count();
+        let wanted = want.logit_rows(tokens.len());
         let rows = StepRows { begin, count: tokens.len(), wanted, layers: self.layers() };
         for c in &mut report.comparisons {
             match (c.against, self.reference.as_deref_mut()) {
@@ -233,7 +224,7 @@ impl Run<'_> {
         self.make_room(tokens.len())?;
         let mut logits = Vec::new();
         for (i, token) in tokens.iter().enumerate() {
-            let want = if wants(want, i, tokens.len()) { Want::Last } else { Want::None };
+            let want = if want.of_token(i, tokens.len()) { Want::Last } else { Want::None };
             logits.extend(self.forward(&[*token], want)?);
         }
         Ok(Chunk { logits, kv: self.executor.read_kv(self.sequence, begin..self.sequence.len())? })
@@ -276,8 +267,7 @@ impl Run<'_> {
             return step(self);
         };
         self.sequence.reserve(self.sequence.len() + rows)?;
-        let logit_rows = (0..rows).filter(|&i| wants(want, i, rows)).count();
-        self.executor.spoil(fault, self.sequence, row - first, (rows, logit_rows))?;
+        self.executor.spoil(fault, self.sequence, row - first, (rows, want.logit_rows(rows)))?;
         let result = step(self);
         self.executor.heal()?;
         result

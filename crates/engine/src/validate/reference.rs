@@ -1,6 +1,6 @@
 //! The CPU executor beside a device: the same plan from the same file.
 
-use super::{Chunk, wants};
+use super::Chunk;
 use crate::execute::KvRows;
 use crate::{Error, Want};
 use std::collections::HashMap;
@@ -93,7 +93,7 @@ impl Reference {
             sequence: 0,
             position: (self.tokens.len() + i) as u32,
             token,
-            wants_logits: wants(want, i, tokens.len()),
+            wants_logits: want.of_token(i, tokens.len()),
         };
         tokens.iter().enumerate().map(row).collect()
     }

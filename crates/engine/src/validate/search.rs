@@ -1,8 +1,8 @@
 //! On a failure: which operation is the first whose output is out of tolerance.
 
+use super::Run;
 use super::measure::{Tolerance, bad_element};
 use super::report::{Against, FirstDifference};
-use super::{Run, wants};
 use crate::compile::Step;
 use crate::execute::{KvRows, Observed};
 use crate::{Error, Want};
@@ -72,7 +72,7 @@ impl Run<'_> {
         self.make_room(tokens.len())?;
         let mut steps = Vec::new();
         for (i, &token) in tokens.iter().enumerate() {
-            let want = if wants(want, i, tokens.len()) { Want::Last } else { Want::None };
+            let want = if want.of_token(i, tokens.len()) { Want::Last } else { Want::None };
             steps.push(self.executor.observe(self.sequence, &[token], want)?);
             self.sequence.push(&[token]);
         }

@@ -6,7 +6,6 @@ use crate::batch::{LogitRow, Part, PartOutput};
 use crate::{Candidates, Error, Logits, Want};
 use zinc_kernels::RowInfo;
 use zinc_kernels::sample::top_k::{TopK, row_words};
-use zinc_vulkan::RecorderOptions;
 
 /// Rows in the order of the device: those whose logits nobody wants, then those with logits, both by part. Rows of one sequence stay
 /// in order of position.
@@ -118,11 +117,8 @@ impl Executor {
             _ => return Err(Error::StaleResult { step: row.step, held: self.held.step }),
         };
         self.poison(Tail::Host { rows: true, candidates: false }, 1)?;
-        let mut recorder =
-            self.device.recorder(&RecorderOptions { label: "logits".into(), ..Default::default() })?;
-        recorder.copy(&logits, &self.buffers.logits.slice(0, bytes)?)?;
-        let commands = recorder.finish()?;
-        self.device.submit(&[&commands])?.wait()?;
+        let to = self.buffers.logits.slice(0, bytes)?;
+        self.run("logits", |recorder| Ok(recorder.copy(&logits, &to)?))?;
         self.submissions += 1;
         self.read_rows(1)
     }

@@ -133,7 +133,11 @@ impl Executor {
     }
 
     /// Records, submits and waits.
-    fn run(&self, label: &str, record: impl FnOnce(&mut Recorder) -> Result<(), Error>) -> Result<(), Error> {
+    pub(super) fn run(
+        &self,
+        label: &str,
+        record: impl FnOnce(&mut Recorder) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let options = RecorderOptions { label: label.into(), ..Default::default() };
         let mut recorder = self.device.recorder(&options)?;
         record(&mut recorder)?;

@@ -16,17 +16,11 @@ impl Engine {
                 "embeddings are computed by the CPU executor alone so far\nhint: use `--backend cpu`";
             return Err(Error::Option(message.into()));
         };
-        let (vocab, context) = (self.summary.vocab, self.context());
         if tokens.is_empty() {
             return Err(Error::EmptyPrompt);
         }
-        if tokens.len() > context {
-            return Err(Error::ContextFull { tokens: tokens.len(), context });
-        }
-        if let Some(&token) = tokens.iter().find(|&&t| t >= vocab) {
-            return Err(Error::TokenOutOfRange { token, vocab });
-        }
-        let mut sequence = [backend.cpu.new_sequence(context as u32)];
+        self.check_tokens(0, tokens)?;
+        let mut sequence = [backend.cpu.new_sequence(self.summary.context)];
         let mut sum: Vec<f64> = Vec::new();
         for (i, chunk) in tokens.chunks(backend.chunk).enumerate() {
             let first = i * backend.chunk;

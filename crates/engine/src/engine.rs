@@ -217,7 +217,12 @@ impl Engine {
         if !sequence.belongs_to(&self.pool) {
             return Err(Error::ForeignSequence);
         }
-        let (total, context) = (sequence.len() + tokens.len(), self.context());
+        self.check_tokens(sequence.len(), tokens)
+    }
+
+    /// Checks that there is room for tokens after `held` others, and that they exist.
+    pub(crate) fn check_tokens(&self, held: usize, tokens: &[u32]) -> Result<(), Error> {
+        let (total, context) = (held + tokens.len(), self.context());
         if total > context {
             return Err(Error::ContextFull { tokens: total, context });
         }

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, Want};
+use zinc_engine::{BackendWish, Engine, KvType, LoadOptions, Want, divergence, log_sum_exp};
 
 /// Measures how well the model predicts a text: mean negative log likelihood (nats) and perplexity.
 ///
@@ -196,21 +196,12 @@ impl Sums {
         self.nll_squares += nll * nll;
         let Some(reference) = reference else { return };
         let their_norm = log_sum_exp(reference);
-        let terms = reference.iter().zip(logits).map(|(&r, &l)| {
-            let (log_p, log_q) = (f64::from(r) - their_norm, f64::from(l) - norm);
-            if log_p == f64::NEG_INFINITY { 0.0 } else { log_p.exp() * (log_p - log_q) }
-        });
-        let kl = terms.sum::<f64>().max(0.0); // below 0 only by rounding
+        let kl = divergence((reference, their_norm), (logits, norm));
         self.kl += kl;
         self.kl_max = self.kl_max.max(kl);
         self.same_best += usize::from(best(logits) == best(reference));
         self.reference_nll += their_norm - f64::from(reference[came]);
     }
-}
-
-fn log_sum_exp(row: &[f32]) -> f64 {
-    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    f64::from(max) + row.iter().map(|&v| f64::from(v - max).exp()).sum::<f64>().ln()
 }
 
 fn best(row: &[f32]) -> usize {

@@ -49,7 +49,8 @@ pub use tuned::TunedFile;
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;
 pub use validate::{
-    Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions, ValidationReport,
+    Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions,
+    ValidationReport, divergence, log_sum_exp,
 };
 pub use zinc_kernels::gemv::{Cut, Tile};
 pub use zinc_kernels::kv::{KvType, PAGE_TOKENS};

@@ -138,7 +138,7 @@ const TOP: usize = 8;
 impl Choice {
     /// Adds a row of logits.
     pub fn add(&mut self, got: &[f32], want: &[f32], allowed: Tolerance) {
-        let kl = divergence(want, got);
+        let kl = divergence((want, log_sum_exp(want)), (got, log_sum_exp(got)));
         self.kl_mean = (self.kl_mean * self.rows as f64 + kl) / (self.rows + 1) as f64;
         self.rows += 1;
         self.kl_max = self.kl_max.max(kl);
@@ -171,9 +171,9 @@ fn spread(row: &[f32]) -> f64 {
     (row.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / row.len() as f64).sqrt()
 }
 
-/// KL divergence of the distribution of logits `q` from that of `p`, in nats; infinite where one is not a number.
-fn divergence(p: &[f32], q: &[f32]) -> f64 {
-    let (norm_p, norm_q) = (log_sum_exp(p), log_sum_exp(q));
+/// KL divergence of the distribution of logits `q` from that of `p`, in nats; infinite where one is not a number. Each comes with its
+/// [`log_sum_exp`].
+pub fn divergence((p, norm_p): (&[f32], f64), (q, norm_q): (&[f32], f64)) -> f64 {
     let terms = p.iter().zip(q).map(|(&p, &q)| {
         let (log_p, log_q) = (f64::from(p) - norm_p, f64::from(q) - norm_q);
         if log_p == f64::NEG_INFINITY { 0.0 } else { log_p.exp() * (log_p - log_q) }
@@ -182,7 +182,8 @@ fn divergence(p: &[f32], q: &[f32]) -> f64 {
     if sum.is_nan() { f64::INFINITY } else { sum.max(0.0) } // below 0 only by rounding
 }
 
-fn log_sum_exp(row: &[f32]) -> f64 {
+/// The logarithm of the sum of a row's exponentials. A logit less this is the logarithm of its token's probability.
+pub fn log_sum_exp(row: &[f32]) -> f64 {
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     f64::from(max) + row.iter().map(|&v| f64::from(v - max).exp()).sum::<f64>().ln()
 }
@@ -224,6 +225,7 @@ mod tests {
     #[test]
     fn divergence_is_zero_for_equal_rows_and_infinite_for_no_numbers() {
         let row = [0.5, -1.0, 3.0];
+        let divergence = |p: &[f32], q: &[f32]| divergence((p, log_sum_exp(p)), (q, log_sum_exp(q)));
         assert_eq!(divergence(&row, &row), 0.0);
         // Two choices: p = 1/2 each, q = 1/4 and 3/4.
         let kl = divergence(&[0.0, 0.0], &[0.0, 3f32.ln()]);

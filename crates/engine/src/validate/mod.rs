@@ -20,7 +20,7 @@ use crate::{Engine, Error, KvType, Part, PartOutput, Sequence, Want};
 #[cfg(feature = "fault-injection")]
 pub use fault::Fault;
 use measure::Pair;
-pub use measure::{Choice, Measure, Spot, Tolerance};
+pub use measure::{Choice, Measure, Spot, Tolerance, divergence, log_sum_exp};
 pub(crate) use reference::Reference;
 pub use report::{Against, Comparison, FirstDifference, ValidationReport};
 use search::part_of;

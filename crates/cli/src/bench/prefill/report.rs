@@ -295,25 +295,38 @@ fn product_json(p: &Product) -> Value {
 }
 
 pub fn plot(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Plot {
-    let s = engine.summary();
-    let mut series: Vec<Series> = Vec::new();
-    for c in results {
-        let Some([y, low, high]) = c.rates() else { continue };
-        let point = Point { x: c.tried.prompt as f64, y, low, high };
+    let points = results.iter().filter_map(|c| {
         let name = match c.tried.chunk {
             1 => c.tried.way.name(),
             chunk => format!("{}, steps of {chunk}", c.tried.way.name()),
         };
+        Some((name, c.tried.prompt as f64, c.rates()?))
+    });
+    let x = Axis { label: "tokens of the prompt", logarithmic: true };
+    plot_of(engine, format!("Reading a prompt: {}", about.model), x, points)
+}
+
+/// A plot of [`Compared::rates`]: for each point the name of its line and its place on the x axis. The y axis is as the x axis.
+pub fn plot_of(
+    engine: &Engine,
+    title: String,
+    x: Axis,
+    points: impl Iterator<Item = (String, f64, [f64; 3])>,
+) -> Plot {
+    let mut series: Vec<Series> = Vec::new();
+    for (name, x, [y, low, high]) in points {
+        let point = Point { x, y, low, high };
         match series.iter_mut().find(|s| s.name == name) {
             Some(found) => found.points.push(point),
             None => series.push(Series { name, points: vec![point] }),
         }
     }
+    let s = engine.summary();
     Plot {
-        title: format!("Reading a prompt: {}", about.model),
+        title,
         subtitle: format!("{} ({}), {} arithmetic", s.device, s.driver, s.policy),
-        x: Axis { label: "tokens of the prompt", logarithmic: true },
-        y: Axis { label: "tokens a second (median, least to most)", logarithmic: true },
+        y: Axis { label: "tokens a second (median, least to most)", logarithmic: x.logarithmic },
+        x,
         series,
     }
 }

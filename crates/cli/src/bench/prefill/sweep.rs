@@ -1,7 +1,7 @@
 //! `zinc bench sweep`: how fast prompts are read over the columns of a workgroup, the rows of a team and the tokens of a step.
 
-use super::super::plot::{Axis, Plot, Point, Series};
-use super::report::Compared;
+use super::super::plot::{Axis, Plot};
+use super::report::{Compared, plot_of};
 use super::ways::{Kind, Way};
 use super::{About, Files, HowLong, finish, longest, options};
 use crate::error::Outcome;
@@ -71,31 +71,18 @@ fn ways(engine: &Engine, default: u32, chunks: &[u32], args: &Args) -> Vec<Way> 
 
 /// Speed over columns; over the tokens of a step where there is one number of columns.
 fn plot(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Plot {
-    let s = engine.summary();
     let swept = || results.iter().filter(|c| c.tried.way.kind == Kind::KParallel);
     let mut columns: Vec<u32> = swept().filter_map(|c| c.tried.way.columns()).collect();
     columns.dedup();
     let over_columns = columns.len() > 1;
-    let mut series: Vec<Series> = Vec::new();
-    for c in swept() {
-        let (Some([y, low, high]), Some(columns)) = (c.rates(), c.tried.way.columns()) else { continue };
-        let x = f64::from(if over_columns { columns } else { c.tried.chunk });
+    let points = swept().filter_map(|c| {
+        let x = if over_columns { c.tried.way.columns()? } else { c.tried.chunk };
         let rows = c.tried.way.team_rows().map_or(String::new(), |r| format!(", {r} rows a team"));
         let chunk = if over_columns { format!(", steps of {}", c.tried.chunk) } else { String::new() };
-        let name = format!("{} tokens{chunk}{rows}", c.tried.prompt);
-        match series.iter_mut().find(|s| s.name == name) {
-            Some(found) => found.points.push(Point { x, y, low, high }),
-            None => series.push(Series { name, points: vec![Point { x, y, low, high }] }),
-        }
-    }
-    Plot {
-        title: format!("Speed over {}: {}", if over_columns { "columns" } else { "steps" }, about.model),
-        subtitle: format!("{} ({}), {} arithmetic", s.device, s.driver, s.policy),
-        x: Axis {
-            label: if over_columns { "columns of a workgroup" } else { "tokens of a step" },
-            logarithmic: false,
-        },
-        y: Axis { label: "tokens a second (median, least to most)", logarithmic: false },
-        series,
-    }
+        Some((format!("{} tokens{chunk}{rows}", c.tried.prompt), f64::from(x), c.rates()?))
+    });
+    let (over, label) =
+        if over_columns { ("columns", "columns of a workgroup") } else { ("steps", "tokens of a step") };
+    let x = Axis { label, logarithmic: false };
+    plot_of(engine, format!("Speed over {over}: {}", about.model), x, points)
 }

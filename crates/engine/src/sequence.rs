@@ -77,18 +77,18 @@ impl Sequence {
         &self.pages
     }
 
-    /// Makes room for `tokens` tokens in all; returns whether pages were added.
-    pub(crate) fn reserve(&mut self, tokens: usize) -> Result<bool, Error> {
+    /// Makes room for `tokens` tokens in all.
+    pub(crate) fn reserve(&mut self, tokens: usize) -> Result<(), Error> {
         let need = tokens.div_ceil(PAGE_TOKENS as usize);
         if need <= self.pages.len() {
-            return Ok(false);
+            return Ok(());
         }
         let more = need - self.pages.len();
         let numbers = self.pool.take(more).map_err(|free| Error::NoPages { needed: more, free })?;
         let page = |&number: &u32| PageRef(Arc::new(Page { pool: self.pool.clone(), number }));
         self.held.extend(numbers.iter().map(page));
         self.pages.extend(numbers);
-        Ok(true)
+        Ok(())
     }
 
     /// Begins with tokens whose keys and values are in these pages.
@@ -191,7 +191,7 @@ mod tests {
     fn pages_go_back_when_a_sequence_is_cut_or_dropped() {
         let pool = Pool::new(2, 0..4);
         let mut a = pool.sequence(false).unwrap();
-        assert!(a.reserve(17).unwrap());
+        a.reserve(17).unwrap();
         assert_eq!(a.pages(), [0, 1]);
         a.push(&[7; 17]);
         let mut b = pool.sequence(false).unwrap();

@@ -15,6 +15,7 @@ pub use call::Call;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::attention_shape;
+use std::collections::HashMap;
 use zinc_kernels::Policy;
 use zinc_kernels::gemv::{Cut, ProductClass, Tile};
 use zinc_plan::{Op, Plan, Rows};
@@ -123,14 +124,42 @@ impl Schedule {
 /// # Errors
 /// [`Unsupported`] with operation, layer, weight format and reason where there is no kernel; the caller takes fewer rows.
 pub fn compile(plan: &Plan, target: &Target<'_>, shape: Shape) -> Result<Schedule, Unsupported> {
-    let graph = fuse::Graph::new(plan, shape);
-    let mut steps = fuse::lower(&graph, target.fuse)?;
-    for step in &mut steps {
-        step.tile = select::select(plan, target, step, shape)?;
+    Compiler::new(plan, target).compile(shape)
+}
+
+/// Compiles a plan for many shapes: what they have in common is worked out once.
+pub(crate) struct Compiler<'a> {
+    plan: &'a Plan,
+    target: &'a Target<'a>,
+    /// The calls, not cut yet, by whether any rows have logits and whether all have: on more of a shape they do not depend.
+    calls: HashMap<(bool, bool), Vec<Step>>,
+    tiles: select::Tiles,
+}
+
+impl<'a> Compiler<'a> {
+    /// For a plan and a device.
+    pub(crate) fn new(plan: &'a Plan, target: &'a Target<'a>) -> Compiler<'a> {
+        Compiler { plan, target, calls: HashMap::new(), tiles: select::Tiles::new() }
     }
-    let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-    let scratch = scratch::assign(plan, &steps, &aliases, shape, !target.keep);
-    Ok(Schedule { shape, steps, scratch })
+
+    /// As [`compile`].
+    pub(crate) fn compile(&mut self, shape: Shape) -> Result<Schedule, Unsupported> {
+        let (plan, target) = (self.plan, self.target);
+        let logits = (shape.logit_rows > 0, shape.logit_rows == shape.rows);
+        let mut steps = match self.calls.get(&logits) {
+            Some(steps) => steps.clone(),
+            None => {
+                let steps = fuse::lower(&fuse::Graph::new(plan, shape), target.fuse)?;
+                self.calls.entry(logits).or_insert(steps).clone()
+            }
+        };
+        for step in &mut steps {
+            step.tile = select::select(plan, target, step, shape, &mut self.tiles)?;
+        }
+        let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
+        let scratch = scratch::assign(plan, &steps, &aliases, shape, !target.keep);
+        Ok(Schedule { shape, steps, scratch })
+    }
 }
 
 /// `SelectLogits` as a part of its input: the rows that want logits are the last ones.

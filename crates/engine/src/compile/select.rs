@@ -2,9 +2,14 @@
 
 use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use zinc_kernels::gemv::{ProductClass, Tile};
 use zinc_kernels::{attention, elementwise, embed, kv, norm, rope};
 use zinc_plan::{KvId, Plan, RopeId, WeightId};
+
+/// How products are cut, by class and columns: layers have the same ones.
+pub(super) type Tiles = BTreeMap<(ProductClass, u32), Tile>;
 
 /// The kernel for a step: how it is cut, if it is a product.
 pub(super) fn select(
@@ -12,12 +17,16 @@ pub(super) fn select(
     target: &Target<'_>,
     step: &Step,
     shape: Shape,
+    tiles: &mut Tiles,
 ) -> Result<Option<Tile>, Unsupported> {
     let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
-    let product = |weight: WeightId, gated: bool| {
+    let mut product = |weight: WeightId, gated: bool| {
         let w = plan.weight(weight);
         let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
-        target.cut.tile(target.policy, &class, rows).map(Some)
+        Ok(Some(match tiles.entry((class, rows)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(target.cut.tile(target.policy, &class, rows)?),
+        }))
     };
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
     let cache = |op, kv: KvId| {

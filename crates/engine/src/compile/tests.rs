@@ -72,6 +72,22 @@ fn biases_join_their_products_and_residuals_join_norms() {
 }
 
 #[test]
+fn a_shape_is_compiled_as_it_would_be_alone() {
+    for name in DENSE {
+        let plan = plan_of(name);
+        with_target(true, false, |target| {
+            let mut compiler = Compiler::new(&plan, target);
+            for rows in [1, 2, 8, 64, 500] {
+                for logit_rows in [0, 1, 4, rows].into_iter().filter(|&n| n <= rows) {
+                    let shape = Shape { rows, logit_rows };
+                    assert_eq!(compiler.compile(shape), compile(&plan, target, shape), "{name}: {shape:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
 fn every_live_operation_is_done_once() {
     for name in DENSE {
         let plan = plan_of(name);

@@ -1,6 +1,6 @@
 //! How many rows steps have: few widths, so that every shape is compiled at load and recordings stay few.
 
-use crate::compile::{Schedule, Shape, Target, compile};
+use crate::compile::{Compiler, Schedule, Shape, Target};
 use crate::{Fallback, Unsupported};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,10 +83,11 @@ pub fn compile_all(
     chunk: u32,
 ) -> Result<(Widths, Schedules, Vec<Fallback>), Unsupported> {
     let widths = Widths::new(chunk, plan.vocab());
+    let mut compiler = Compiler::new(plan, target);
     let mut schedules = Schedules::new();
     let mut works = 0;
     for &rows in &widths.rows {
-        let compiled = widths.shapes_of(rows).map(|s| Ok((s, Arc::new(compile(plan, target, s)?))));
+        let compiled = widths.shapes_of(rows).map(|s| Ok((s, Arc::new(compiler.compile(s)?))));
         match compiled.collect::<Result<Vec<_>, Unsupported>>() {
             Ok(of_width) => schedules.extend(of_width),
             Err(no) if works == 0 => return Err(no),

@@ -47,8 +47,8 @@ pub fn supports(
 }
 
 impl Rotation<'_> {
-    fn check(&self, op: &'static str, head_size: u32) -> Result<(), Unsupported> {
-        supports(op, head_size, head_size, self.rotated_pairs, 1)?;
+    fn check(&self, op: &'static str, width: u32, head_size: u32, rows: u32) -> Result<(), Unsupported> {
+        supports(op, width, head_size, self.rotated_pairs, rows)?;
         if !self.table.address().is_multiple_of(8) {
             return refuse(op, "a table that does not begin at a multiple of 8 bytes");
         }

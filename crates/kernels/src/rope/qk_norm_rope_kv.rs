@@ -74,13 +74,12 @@ pub struct Args<'a> {
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let (cache, rows, size) = (&args.cache, args.rows, args.cache.key_size);
     cache.check(OP)?;
-    args.rotation.check(OP, size)?;
+    args.rotation.check(OP, args.q.width, size, rows)?;
     let heads = args.q.width / size;
-    let fits = args.q.width == heads * size
-        && args.out.width == args.q.width
+    let fits = args.out.width == args.q.width
         && args.k.width == cache.kv_heads * size
         && args.v.width == cache.kv_heads * cache.value_size
-        && heads.max(cache.kv_heads) <= 0xffff;
+        && cache.kv_heads <= 0xffff;
     if !fits {
         let [q, k, v, out] = [args.q, args.k, args.v, args.out].map(|m| m.width);
         let reason = format!("{q}, {k} and {v} columns to {out}, {} KV heads of {size}", cache.kv_heads);

@@ -44,8 +44,7 @@ pub struct Args<'a> {
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let &Args { x, head_size, ref rotation, row_info, out, rows } = args;
-    rotation.check("rope", head_size)?;
-    super::supports("rope", x.width, head_size, rotation.rotated_pairs, rows)?;
+    rotation.check("rope", x.width, head_size, rows)?;
     if x.width != out.width {
         return Ok(refuse("rope", format!("{} columns to {}", x.width, out.width))?);
     }

@@ -167,7 +167,7 @@ fn record_rows(
     let params = Params {
         q_stride: args.q.stride,
         kv_heads: cache.kv_heads,
-        group: args.heads / cache.kv_heads,
+        group: args.shape().group(),
         max_pages: cache.max_pages,
         max_blocks,
         window,

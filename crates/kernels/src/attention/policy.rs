@@ -1,6 +1,6 @@
 //! How attention is cut into workgroups, by class of device.
 
-use super::tile::{Tile, TilePolicy};
+use super::tile::{LANES, Tile, TilePolicy};
 use crate::launch::{refuse, threads};
 use crate::{DeviceClass, Unsupported};
 use zinc_vulkan::Capabilities;
@@ -100,6 +100,20 @@ pub struct Shape {
     pub value_size: u32,
 }
 
+impl Shape {
+    /// Query heads of a KV head.
+    pub(super) fn group(&self) -> u32 {
+        self.heads / self.kv_heads
+    }
+
+    /// A KV head's query heads in equal shares: heads of a share, and shares. 7 query heads at most 4 at a time are 4 and 3.
+    pub(super) fn shares(&self, most: u32) -> (u32, u32) {
+        let group = self.group();
+        let heads = group.div_ceil(group.div_ceil(most));
+        (heads, group.div_ceil(heads))
+    }
+}
+
 /// How attention is computed. Both ways give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
@@ -176,7 +190,7 @@ impl Split {
             return refuse("attention", format!("{heads} query heads on {kv_heads} KV heads"));
         }
         let (workgroup, key_block) = (threads(caps, subgroup_size, policy.threads), policy.key_block);
-        if !(key_block * 8).is_multiple_of(workgroup) {
+        if !(key_block * LANES).is_multiple_of(workgroup) {
             return refuse("attention", format!("{key_block} keys do not divide among {workgroup} lanes"));
         }
         let combine_threads = threads(caps, subgroup_size, policy.combine_threads.max(value_size / 4));
@@ -184,7 +198,7 @@ impl Split {
             let reason = format!("heads of {value_size} need larger workgroups than there are");
             return refuse("attention", reason);
         }
-        let group = heads / kv_heads;
+        let group = shape.group();
         let limit = u64::from(caps.limits.shared_memory);
         let fits = |heads: u32, part: u32| shared_bytes(heads, key_size, part, key_block) <= limit;
         // Values in as few parts as fit beside as many heads as share them.
@@ -194,16 +208,14 @@ impl Split {
         let Some((heads, value_part)) = choices.into_iter().find(|&(n, part)| fits(n, part)) else {
             return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
         };
-        // Equal shares: 7 query heads at most 4 at a time are 4 and 3.
-        let heads = group.div_ceil(group.div_ceil(heads));
-        let splits = group.div_ceil(heads);
+        let (heads, splits) = shape.shares(heads);
         Ok(Split { threads: workgroup, heads, splits, key_block, value_part, combine_threads })
     }
 }
 
 /// Shared memory of `attention.comp` on a cache of f32.
 fn shared_bytes(heads: u32, key_size: u32, value_part: u32, key_block: u32) -> u64 {
-    let partials = 8 * (heads * key_block + 4);
+    let partials = LANES * (heads * key_block + 4);
     let floats = heads * (key_size + key_block + 1) + key_block + partials + key_block * value_part;
     u64::from(floats) * 4
 }

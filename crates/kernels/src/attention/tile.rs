@@ -56,7 +56,7 @@ pub struct Tile {
 }
 
 /// `LANES` of the shaders.
-const LANES: u32 = 8;
+pub(super) const LANES: u32 = 8;
 
 impl Tile {
     /// The tile of a policy for a shape; `None` where none fits in shared memory or the shape leaves invocations without work.
@@ -95,9 +95,8 @@ impl Tile {
         blocks: u32,
         shape: &Shape,
     ) -> Option<Tile> {
-        let (group, keys) = (shape.heads / shape.kv_heads, blocks * key_block);
-        // Equal shares: 7 query heads at most 4 at a time are 4 and 3.
-        let heads = group.div_ceil(group.div_ceil(queries));
+        let (heads, splits) = shape.shares(queries);
+        let keys = blocks * key_block;
         // Every invocation has queries in both rectangles, and four keys side by side.
         let least = threads / queries.min(threads);
         let key_threads = policy.key_threads.max(least);
@@ -111,7 +110,7 @@ impl Tile {
         possible.then_some(Tile {
             threads,
             heads,
-            splits: group.div_ceil(heads),
+            splits,
             key_block,
             queries,
             blocks,

@@ -43,7 +43,7 @@ pub(super) fn record(
         out_stride: args.out.stride,
         rows,
         kv_heads: cache.kv_heads,
-        group: args.heads / cache.kv_heads,
+        group: args.shape().group(),
         max_pages: cache.max_pages,
         window: args.window.unwrap_or(0),
         scale: args.scale,

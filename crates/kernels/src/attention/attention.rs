@@ -87,8 +87,12 @@ pub fn scratch_bytes(
     window: Option<u32>,
 ) -> Result<u64, Unsupported> {
     let split = Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), shape)?;
-    let blocks = max_blocks(split.key_block, max_keys, window);
-    Ok(u64::from(shape.heads) * u64::from(blocks) * u64::from(shape.value_size + PART_EXTRA) * 4)
+    Ok(row_bytes(shape, max_blocks(split.key_block, max_keys, window)))
+}
+
+/// Scratch of a row that sees at most so many blocks.
+fn row_bytes(shape: &Shape, max_blocks: u32) -> u64 {
+    u64::from(shape.heads) * u64::from(max_blocks) * u64::from(shape.value_size + PART_EXTRA) * 4
 }
 
 /// Records the kernels of the variant that the policy chooses.
@@ -135,7 +139,7 @@ fn record_split(
     args: &Args<'_>,
     split: &Split,
 ) -> Result<(), Error> {
-    let row_bytes = scratch_bytes(k, &args.shape(), args.max_keys, args.window)?;
+    let row_bytes = row_bytes(&args.shape(), max_blocks(split.key_block, args.max_keys, args.window));
     // Elements of scratch are numbered in 32 bits.
     let pass = (args.scratch.len().min(u64::from(u32::MAX) * 4) / row_bytes).min(65_535) as u32;
     if pass == 0 || !args.scratch.address().is_multiple_of(16) {

@@ -120,10 +120,20 @@ void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) 
     }
 }
 
+// The chunk of a head that place t of a stage holds.
+uint stage_chunk(uint first_lane, uint t) {
+    return first_lane + t / LANE_CHUNKS + LANES * (t % LANE_CHUNKS);
+}
+
+// Where a stage's part of a query begins in `query`.
+uint query_stage(uint first_lane) {
+    return RESIDENT ? 2 * first_lane * LANE_CHUNKS : 0;
+}
+
 void load_keys(uint half_, uint first_lane) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
         uint i = min(self + j * THREADS, KEY_ITEMS - 1), t = i % STAGE_CHUNKS;
-        uint chunk = first_lane + t / LANE_CHUNKS + LANES * (t % LANE_CHUNKS);
+        uint chunk = stage_chunk(first_lane, t);
         uvec2 key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
         key_bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
     }
@@ -134,7 +144,7 @@ void store_keys(uint first_lane) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
         uint i = self + j * THREADS, t = i % STAGE_CHUNKS, key = i / STAGE_CHUNKS;
         if (i >= KEY_ITEMS) break;
-        bool used = first_lane + t / LANE_CHUNKS + LANES * (t % LANE_CHUNKS) < KEY_CHUNKS;
+        bool used = stage_chunk(first_lane, t) < KEY_CHUNKS;
         vec4 low, high;
         kv_decode(key_bits[j], low, high);
         uint at = (key % KEYS_EACH * KEY_THREADS + key / KEYS_EACH) * STAGE_STRIDE + 2 * t;
@@ -161,7 +171,7 @@ void store_values() {
 void store_queries(uint first_lane) {
     for (uint i = self; i < QUERIES * STAGE_CHUNKS; i += THREADS) {
         uint m = i / STAGE_CHUNKS, t = i % STAGE_CHUNKS, row = tile_row + m / HEADS, h = m % HEADS;
-        uint chunk = first_lane + t / LANE_CHUNKS + LANES * (t % LANE_CHUNKS);
+        uint chunk = stage_chunk(first_lane, t);
         vec4 low = vec4(0.0), high = vec4(0.0);
         if (m < ROWS * HEADS && row < p.row_count && h < heads && chunk < KEY_CHUNKS) {
             uint from = row * p.q_stride + (first_head + h) * KEY_SIZE + 8 * chunk;
@@ -173,7 +183,7 @@ void store_queries(uint first_lane) {
                 high = vec4(p.q.v[from + 4], p.q.v[from + 5], p.q.v[from + 6], p.q.v[from + 7]);
             }
         }
-        uint at = m * QUERY_STRIDE + (RESIDENT ? 2 * first_lane * LANE_CHUNKS : 0) + 2 * t;
+        uint at = m * QUERY_STRIDE + query_stage(first_lane) + 2 * t;
         query[at] = low;
         query[at + 1] = high;
     }
@@ -182,7 +192,7 @@ void store_queries(uint first_lane) {
 // The partial sums of the stage's lanes, in order.
 void add_lanes(uint first_lane, inout float dot[SCORES_EACH]) {
     uint score_row = self / KEY_THREADS, score_key = self % KEY_THREADS;
-    uint from = score_row * QUERY_STRIDE + (RESIDENT ? 2 * first_lane * LANE_CHUNKS : 0);
+    uint from = score_row * QUERY_STRIDE + query_stage(first_lane);
     for (uint lane = 0; lane < STAGE_LANES; lane++) {
         float sum[SCORES_EACH];
         [[unroll]] for (uint i = 0; i < SCORES_EACH; i++) sum[i] = 0.0;
@@ -266,6 +276,12 @@ void join_block(uint block, vec4 value[VALUES_EACH]) {
     }
 }
 
+// The largest exponent is kept: it counts from the row's first block on.
+void begin_span() {
+    [[unroll]] for (uint i = 0; i < ROWS_EACH; i++) span_sum[i] = 0.0;
+    [[unroll]] for (uint i = 0; i < VALUES_EACH; i++) span_value[i] = vec4(0.0);
+}
+
 // Adds the span to those before it; the last time also divides by the sum.
 void finish_span(uint start, uint end, bool first, bool last) {
     [[unroll]] for (uint i = 0; i < ROWS_EACH; i++) {
@@ -303,9 +319,8 @@ void finish_span(uint start, uint end, bool first, bool last) {
             done_exponent[m] = largest[i];
             done_sum[m] = span_sum[i];
         }
-        span_sum[i] = 0.0;
-        [[unroll]] for (uint c = 0; c < COLUMNS_EACH; c++) span_value[i * COLUMNS_EACH + c] = vec4(0.0);
     }
+    begin_span();
 }
 
 // The scores of KEYS keys. Meanwhile the first values are loaded.
@@ -351,11 +366,8 @@ void attend(uint start, uint end, uint sequence, uint low, uint high) {
         row_first[r] = used ? first_visible(position, p.window) : 1;
         row_last[r] = position;
     }
-    [[unroll]] for (uint i = 0; i < ROWS_EACH; i++) {
-        largest[i] = HIDDEN;
-        span_sum[i] = 0.0;
-        [[unroll]] for (uint c = 0; c < COLUMNS_EACH; c++) span_value[i * COLUMNS_EACH + c] = vec4(0.0);
-    }
+    [[unroll]] for (uint i = 0; i < ROWS_EACH; i++) largest[i] = HIDDEN;
+    begin_span();
     uint base = low / KEYS * KEYS, half_ = 0;
     find_cache_rows(half_, base, sequence, low, high);
     barrier();

@@ -12,6 +12,7 @@ mod error;
 mod launch;
 mod mat;
 mod policy;
+mod rounds;
 mod row;
 mod shader;
 pub mod suite;

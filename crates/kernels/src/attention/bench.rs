@@ -3,8 +3,9 @@
 use super::attention::{Args, record_variant, scratch_bytes};
 use super::{Shape, Variant, select};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS, page_bytes};
+use crate::rounds::{Round, fill, rounds};
 use crate::{Error, Kernels, Mat, RowInfo};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zinc_vulkan::{MemoryKind, RecorderOptions};
 
 /// What to measure.
@@ -80,13 +81,7 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
         (alloc(4 * u64::from(pages), "bench pages")?, alloc(RowInfo::BYTES * u64::from(rows), "bench rows")?);
     device.upload(&table_on, bytemuck::cast_slice(&table))?;
     device.upload(&infos_on, bytemuck::cast_slice(&infos))?;
-
-    // A pattern that is a small finite number in both types.
-    let mut fill = device.recorder(&RecorderOptions { label: "bench fill".into(), ..Default::default() })?;
-    for slice in [&k, &v, &q] {
-        fill.fill(slice, 0x2a2a_2a2a)?;
-    }
-    device.submit(&[&fill.finish()?])?.wait()?;
+    fill(device, [&k, &v, &q])?;
 
     let args = Args {
         q: Mat::dense(&q, q_width),
@@ -117,19 +112,8 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     record_variant(kernels, &mut rec, "attention", &args, &variant)?;
     let commands = rec.finish()?;
 
-    let begin = Instant::now();
-    while begin.elapsed() < WARM_UP {
-        device.submit(&[&commands])?.wait()?;
-    }
-    let mut times = Vec::new();
-    for _ in 0..bench.repeats.max(1) {
-        let start = Instant::now();
-        device.submit(&[&commands])?.wait()?;
-        let wall = start.elapsed().as_secs_f64() * 1e6;
-        let timings = commands.timings()?;
-        let sum = timings.iter().map(|t| t.nanoseconds / 1e3).sum::<f64>();
-        times.push(if timings.is_empty() { wall } else { sum });
-    }
+    let time = |r: &Round| if r.dispatches.is_empty() { r.wall } else { r.dispatches.iter().sum() };
+    let mut times: Vec<f64> = rounds(device, &commands, WARM_UP, bench.repeats)?.iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     let visible: f64 = (history..keys).map(|i| f64::from((i + 1).min(window.unwrap_or(u32::MAX)))).sum();
     let flops = 2.0 * f64::from(shape.key_size + shape.value_size) * f64::from(shape.heads) * visible;

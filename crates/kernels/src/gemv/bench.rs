@@ -1,8 +1,9 @@
 //! Measuring a product on weights that no cache holds.
 
 use super::{Args, Epilogue, Gate, ProductClass, Tile, Weights, record, select};
+use crate::rounds::{Round, fill, rounds};
 use crate::{Error, Kernels, Mat};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zinc_vulkan::{Commands, MemoryKind, RecorderOptions};
 
 /// What to measure.
@@ -75,13 +76,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
     let x = device.alloc(MemoryKind::Device, 4 * u64::from(k) * u64::from(columns), "bench x")?.all();
     let out_bytes = 4 * u64::from(m) * u64::from(columns);
     let out = device.alloc(MemoryKind::Device, out_bytes * count, "bench out")?.all();
-
-    // A pattern that is a small finite number in every format.
-    let mut fill = device.recorder(&RecorderOptions { label: "bench fill".into(), ..Default::default() })?;
-    for slice in buffers.iter().chain([&x]) {
-        fill.fill(slice, 0x2a2a_2a2a)?;
-    }
-    device.submit(&[&fill.finish()?])?.wait()?;
+    fill(device, buffers.iter().chain([&x]))?;
 
     // Products into one place wait for each other, into several they do not. A timestamp waits as well, so products that shall overlap
     // have none, and go round often enough that the submission itself does not count.
@@ -136,20 +131,10 @@ fn times(
     repeats: u32,
     count: u64,
 ) -> Result<Vec<f64>, Error> {
-    let begin = Instant::now();
-    while begin.elapsed() < warm_up {
-        kernels.device().submit(&[commands])?.wait()?;
-    }
-    let mut all = Vec::new();
-    for _ in 0..repeats.max(1) {
-        let start = Instant::now();
-        kernels.device().submit(&[commands])?.wait()?;
-        let wall = start.elapsed().as_secs_f64() * 1e6;
-        let timings = commands.timings()?;
-        match timings.is_empty() {
-            true => all.push(wall / count as f64),
-            false => all.extend(timings.iter().map(|t| t.nanoseconds / 1e3)),
-        }
-    }
-    Ok(all)
+    let rounds = rounds(kernels.device(), commands, warm_up, repeats)?;
+    let each = |r: Round| match r.dispatches.is_empty() {
+        true => vec![r.wall / count as f64],
+        false => r.dispatches,
+    };
+    Ok(rounds.into_iter().flat_map(each).collect())
 }

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let done = match args[..] {
         ["rdna4"] => rdna4::run(),
         // On the pretended card, in a process of its own.
-        ["rdna4", "--measure", lanes, file] => rdna4::measure(lanes, file),
+        ["rdna4", "--measure", card, lanes, file] => rdna4::measure(card, lanes, file),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -118,7 +118,7 @@ impl Figures {
 ///
 /// # Errors
 /// No card, what the driver or the validation layer says.
-pub fn measure(lanes: u32) -> Result<Run> {
+pub fn measure(card: &str, lanes: u32) -> Result<Run> {
     let instance = Instance::new(&InstanceOptions { validation: true })?;
     let own = instance.devices().into_iter().next().ok_or("no device")?;
     let open = || {
@@ -151,7 +151,7 @@ pub fn measure(lanes: u32) -> Result<Run> {
         return Err(format!("the validation layer says:\n{}", messages.join("\n")).into());
     }
     Ok(Run {
-        card: String::new(), // its caller knows
+        card: card.into(),
         lanes,
         default: Policy::of(&own).subgroup_size == lanes,
         driver: format!("{} {}", own.driver, own.driver_version),
@@ -189,10 +189,7 @@ fn of_model(name: &str, gguf: Arc<zinc_gguf::Gguf>, device: Device) -> Result<Ve
     }
     note("decode")?;
     let width = engine.prefill_path().chunk;
-    let mut sequence = engine.sequence().or_else(|_| {
-        sequence.truncate(0);
-        Ok::<_, Error>(sequence)
-    })?;
+    sequence.truncate(0);
     engine.forward(&mut sequence, &vec![1; width as usize], Want::None)?;
     note("prompt")?;
     Ok(rows)

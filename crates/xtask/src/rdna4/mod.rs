@@ -57,20 +57,20 @@ fn measured(root: &Path, card: &str, lanes: u32, file: &PathBuf) -> Result<Run> 
     let status = Command::new(root.join(".mesa26/run"))
         .args(["--gpu", card])
         .arg(std::env::current_exe()?)
-        .args(["rdna4", "--measure", &lanes.to_string()])
+        .args(["rdna4", "--measure", card, &lanes.to_string()])
         .arg(file)
         .status()?;
     if !status.success() {
         return Err(format!("measuring {card} with subgroups of {lanes} failed").into());
     }
-    Ok(Run { card: card.into(), ..serde_json::from_slice(&std::fs::read(file)?)? })
+    Ok(serde_json::from_slice(&std::fs::read(file)?)?)
 }
 
 /// The part of [`run`] that has the card: writes a [`Run`] to a file.
 ///
 /// # Errors
 /// What the driver or the validation layer says.
-pub fn measure(lanes: &str, file: &str) -> Result<()> {
-    let run = measure::measure(lanes.parse()?)?;
+pub fn measure(card: &str, lanes: &str, file: &str) -> Result<()> {
+    let run = measure::measure(card, lanes.parse()?)?;
     Ok(std::fs::write(file, serde_json::to_vec(&run)?)?)
 }

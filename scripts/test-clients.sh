@@ -1,16 +1,8 @@
 #!/usr/bin/env bash
 # test-clients: stock clients (Python openai, anthropic, litellm; npm openai; curl) against `zinc serve` with SmolLM2.
 # Usage: scripts/test-clients.sh [ZINC]    ZINC is the executable, else target/debug/zinc is built.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-zinc=${1:-}
-if [ -z "$zinc" ]; then
-  cargo build --locked --quiet -p zinc
-  zinc=${CARGO_TARGET_DIR:-target}/debug/zinc
-fi
-model=models/smollm2-135m-instruct-q4_1.gguf
-[ -f "$model" ] || model=../$model
-place=${CARGO_TARGET_DIR:-target}/clients
+. "$(dirname "$0")/test-server.sh" "${1:-}"
+place=$target/clients
 mkdir -p "$place"
 [ -x "$place/venv/bin/python" ] || python3 -m venv "$place/venv" || {
   scripts/install-packages.sh python3-venv # Debian's Python comes without it
@@ -20,14 +12,7 @@ mkdir -p "$place"
 cp tests/clients/package.json tests/clients/test_clients.mjs "$place/"
 npm install --prefix "$place" --silent --no-audit --no-fund
 
-ZINC_API_KEY=test-key "$zinc" serve -m "$model" --backend cpu --port 0 --parallel 4 -c 2048 --log-level error >"$place/address" &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-for _ in $(seq 600); do
-  base=$(cat "$place/address")
-  [ -n "$base" ] && curl --silent --fail "$base/health" >/dev/null && break
-  sleep 0.1
-done
+ZINC_API_KEY=test-key start_server serve --port 0 --parallel 4 -c 2048 --log-level error
 
 # litellm would look up prices on the network.
 LITELLM_LOCAL_MODEL_COST_MAP=True "$place/venv/bin/python" tests/clients/test_clients.py "$base" test-key

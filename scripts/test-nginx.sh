@@ -1,15 +1,7 @@
 #!/usr/bin/env bash
 # test-nginx: two servers behind nginx with packaging/nginx.conf: requests that begin alike go to one of them, streams pass, and one that
 # is gone is left out. Usage: scripts/test-nginx.sh [ZINC]    ZINC is the executable, else target/debug/zinc is built.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-zinc=${1:-}
-if [ -z "$zinc" ]; then
-  cargo build --locked --quiet -p zinc
-  zinc=${CARGO_TARGET_DIR:-target}/debug/zinc
-fi
-model=models/smollm2-135m-instruct-q4_1.gguf
-[ -f "$model" ] || model=../$model
+. "$(dirname "$0")/test-server.sh" "${1:-}"
 place=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; wait; rm -rf "$place"' EXIT
@@ -20,10 +12,7 @@ done
 nginx -p "$PWD" -c packaging/nginx.conf -e "$place/error" -g "daemon off; pid $place/pid;" &
 pids+=($!)
 for port in 8081 8082 8080; do
-  for _ in $(seq 300); do
-    curl --silent --fail "http://127.0.0.1:$port/health" >/dev/null && break
-    sleep 0.1
-  done
+  wait_until is_healthy "http://127.0.0.1:$port"
 done
 
 # Answers that a server has given to completions.

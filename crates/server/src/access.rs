@@ -1,14 +1,14 @@
 //! Around every request: who may ask, and the request log.
 
 use crate::app::Shared;
-use crate::error::{ApiError, Shape};
+use crate::error::ApiError;
 use crate::id;
 use crate::metrics::RequestLabels;
 use crate::page;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,7 +49,7 @@ pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Ne
         };
         let mut error = ApiError::new(StatusCode::UNAUTHORIZED, message);
         error.code = Some("invalid_api_key");
-        return error.response(Shape::of_path(path));
+        return error.into_response();
     }
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|c| c.0.ip().to_string());
     let name = key.filter(|_| !keys.is_empty()).or(address).unwrap_or_default().into();

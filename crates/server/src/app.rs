@@ -3,7 +3,7 @@
 use crate::access;
 use crate::api;
 use crate::config::Config;
-use crate::error::{ApiError, ApiResult, Shape};
+use crate::error::{self, ApiError, ApiResult};
 use crate::loaded::Loaded;
 use crate::metrics::Metrics;
 use crate::page;
@@ -11,7 +11,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 use axum::middleware;
-use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -123,6 +122,7 @@ pub fn router(app: Shared) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(limit)
         .layer(middleware::from_fn_with_state(app.clone(), access::authorise))
+        .layer(middleware::from_fn(error::in_shape))
         .layer(middleware::from_fn_with_state(app.clone(), access::record))
         .layer(cors)
         .with_state(app)
@@ -149,12 +149,12 @@ fn is_loopback(origin: &str) -> bool {
     matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 
-async fn not_found(uri: Uri) -> Response {
+async fn not_found(uri: Uri) -> ApiError {
     let message = format!("there is no `{}`\nhint: `/openapi.json` lists what there is", uri.path());
-    ApiError::new(StatusCode::NOT_FOUND, message).response(Shape::of_path(uri.path()))
+    ApiError::new(StatusCode::NOT_FOUND, message)
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Response {
+async fn wrong_method(method: Method, uri: Uri) -> ApiError {
     let message = format!("`{}` does not take {method}\nhint: see `/openapi.json`", uri.path());
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).response(Shape::of_path(uri.path()))
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }

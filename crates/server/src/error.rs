@@ -1,8 +1,10 @@
 //! Errors for clients, in the shape of the API that they speak.
 
-use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde_json::{Value, json};
 
 /// What a client is told when something is wrong.
@@ -34,7 +36,7 @@ pub enum Shape {
 
 impl Shape {
     /// The shape for a path.
-    pub fn of_path(path: &str) -> Shape {
+    fn of_path(path: &str) -> Shape {
         if path.starts_with("/v1/messages") { Shape::Anthropic } else { Shape::OpenAi }
     }
 }
@@ -108,7 +110,7 @@ impl ApiError {
     }
 
     /// The answer.
-    pub fn response(&self, shape: Shape) -> Response {
+    fn response(&self, shape: Shape) -> Response {
         let mut response = (self.status, Json(self.body(shape))).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -117,8 +119,19 @@ impl ApiError {
     }
 }
 
+/// The error itself; [`in_shape`] makes its body.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        self.response(Shape::OpenAi)
+        (self.status, Extension(self)).into_response()
+    }
+}
+
+/// Around every request: errors in the shape of the API that the path belongs to.
+pub async fn in_shape(request: Request, next: Next) -> Response {
+    let shape = Shape::of_path(request.uri().path());
+    let mut response = next.run(request).await;
+    match response.extensions_mut().remove::<ApiError>() {
+        Some(error) => error.response(shape),
+        None => response,
     }
 }

@@ -1,10 +1,9 @@
 //! Reading requests: JSON whatever the content type says, nulls as absent, errors in the API's words.
 
-use crate::error::{ApiError, ApiResult, Shape};
+use crate::error::{ApiError, ApiResult};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::response::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -12,10 +11,9 @@ use serde::de::DeserializeOwned;
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Response;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        let shape = Shape::of_path(request.uri().path());
+    async fn from_request(request: Request, state: &S) -> ApiResult<Self> {
         let read = Bytes::from_request(request, state).await.map_err(|rejection| {
             let text = match rejection.status() {
                 StatusCode::PAYLOAD_TOO_LARGE => {
@@ -25,7 +23,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             };
             ApiError::new(rejection.status(), text)
         });
-        read.and_then(|bytes| parse(&bytes)).map(Body).map_err(|e| e.response(shape))
+        parse(&read?).map(Body)
     }
 }
 

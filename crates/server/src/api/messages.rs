@@ -8,7 +8,7 @@ use super::sse;
 use super::usage::Usage;
 use crate::access::Client;
 use crate::app::Shared;
-use crate::error::{ApiError, ApiResult, Shape};
+use crate::error::ApiResult;
 use crate::id;
 use crate::worker::Finish;
 use axum::extract::State;
@@ -18,14 +18,6 @@ use serde_json::{Value, json};
 
 /// `POST /v1/messages`
 pub async fn create(
-    state: State<Shared>,
-    client: Extension<Client>,
-    body: Body<MessagesRequest>,
-) -> Result<Response, Response> {
-    answer(state, client, body).await.map_err(in_shape)
-}
-
-async fn answer(
     State(app): State<Shared>,
     Extension(client): Extension<Client>,
     Body(body): Body<MessagesRequest>,
@@ -48,16 +40,10 @@ async fn answer(
 pub async fn count_tokens(
     State(app): State<Shared>,
     Body(body): Body<MessagesRequest>,
-) -> Result<Json<Value>, Response> {
-    let count = || -> ApiResult<usize> {
-        let loaded = app.model(body.model.as_deref())?;
-        Ok(body.conversation()?.0.render(&loaded)?.1.tokens.len())
-    };
-    Ok(Json(json!({"input_tokens": count().map_err(in_shape)?})))
-}
-
-fn in_shape(e: ApiError) -> Response {
-    e.response(Shape::Anthropic)
+) -> ApiResult<Json<Value>> {
+    let loaded = app.model(body.model.as_deref())?;
+    let (_, prompt) = body.conversation()?.0.render(&loaded)?;
+    Ok(Json(json!({"input_tokens": prompt.tokens.len()})))
 }
 
 /// A message that says nothing yet.

@@ -50,7 +50,7 @@ pub struct StreamOptions {
 }
 
 /// Whether and how much the model thinks, for its template.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Thinking {
     pub reasoning_effort: Option<String>,

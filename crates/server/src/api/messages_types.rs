@@ -1,14 +1,14 @@
 //! `/v1/messages`: Anthropic's request and how it is read.
 
-use super::chat_types::forced;
+use super::chat_types::{self, forced};
 use super::generation::Request;
-use super::prompt::{Conversation, text_of_parts};
+use super::prompt::{Conversation, text_of, text_of_parts};
 use super::sampling::Sampling;
-use super::tools::{ToolChoice, Tools};
+use super::tools::{ToolChoice, Tools, function};
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zinc_text::Message;
 
 /// The body. What is not here is ignored.
@@ -44,36 +44,27 @@ impl MessagesRequest {
             return Err(ApiError::field("messages", "there must be at least one message"));
         }
         let mut messages = Vec::new();
-        match &self.system {
-            None | Some(Value::Null) => {}
-            Some(Value::String(text)) => messages.push(Message::new("system", text.as_str())),
-            Some(Value::Array(parts)) => {
-                messages.push(Message::new("system", text_of_parts("system", parts)?));
-            }
-            Some(_) => return Err(ApiError::field("system", "it must be a text or an array of parts")),
+        if let Some(system) = &self.system {
+            messages.push(Message::new("system", text_of("system", system)?));
         }
         for (i, message) in self.messages.iter().enumerate() {
             read_message(&format!("messages[{i}]"), message, &mut messages)?;
         }
         let tools = self.tools()?;
-        let mut variables = Map::new();
-        if let Some(kind) = self.thinking.as_ref().and_then(|t| t.kind.as_deref()) {
-            let on = kind != "disabled";
-            variables.insert("enable_thinking".into(), on.into());
-            variables.insert("thinking".into(), on.into());
-        }
-        let conversation =
-            Conversation { messages, tools: tools.for_template(), variables, continue_last: true };
+        let kind = self.thinking.as_ref().and_then(|t| t.kind.as_deref());
+        let thinking =
+            chat_types::Thinking { enable_thinking: kind.map(|k| k != "disabled"), ..Default::default() };
+        let conversation = Conversation {
+            messages,
+            tools: tools.for_template(),
+            variables: thinking.variables(),
+            continue_last: true,
+        };
         Ok((conversation, tools))
     }
 
     fn tools(&self) -> ApiResult<Tools> {
-        let define = |tool: &Value| {
-            json!({"type": "function", "function": {
-                "name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"],
-            }})
-        };
-        let definitions = self.tools.iter().flatten().map(define).collect();
+        let definitions = self.tools.iter().flatten().map(|t| function(t, "input_schema")).collect();
         let choice = self.tool_choice.as_ref().filter(|c| !c.is_null());
         let parallel = !choice.is_some_and(|c| c["disable_parallel_tool_use"] == true);
         let choice = match choice.map(|c| (c["type"].as_str(), c["name"].as_str())) {
@@ -141,7 +132,7 @@ fn read_message(place: &str, value: &Value, out: &mut Vec<Message>) -> ApiResult
         match block["type"].as_str() {
             Some("tool_result") => {
                 let place = format!("{place}.content[{i}].content");
-                let mut message = Message::new("tool", result_text(&place, &block["content"])?);
+                let mut message = Message::new("tool", text_of(&place, &block["content"])?);
                 message.fields.insert("tool_call_id".into(), block["tool_use_id"].clone());
                 out.push(message);
             }
@@ -166,13 +157,4 @@ fn read_message(place: &str, value: &Value, out: &mut Vec<Message>) -> ApiResult
     }
     out.push(message);
     Ok(())
-}
-
-fn result_text(place: &str, content: &Value) -> ApiResult<String> {
-    match content {
-        Value::Null => Ok(String::new()),
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => text_of_parts(place, parts),
-        _ => Err(ApiError::field(place, "it must be a text or an array of blocks")),
-    }
 }

@@ -93,13 +93,7 @@ pub fn message(place: &str, value: &Value, knows_developer: bool) -> ApiResult<M
         Some(role) => return wrong(".role", format!("the role `{role}` is unknown; there are {ROLES:?}")),
         None => return wrong(".role", "the role is missing".into()),
     };
-    let content = match object.get("content") {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => text_of_parts(&format!("{place}.content"), parts)?,
-        Some(_) => return wrong(".content", "it must be a text or an array of parts".into()),
-    };
-    let mut message = Message::new(role, content);
+    let mut message = Message::new(role, text_of(&format!("{place}.content"), &value["content"])?);
     for field in FIELDS {
         match object.get(field) {
             None | Some(Value::Null) => {}
@@ -114,6 +108,16 @@ pub fn message(place: &str, value: &Value, knows_developer: bool) -> ApiResult<M
         }
     }
     Ok(message)
+}
+
+/// A content: a text, or an array of parts; none is empty.
+pub fn text_of(place: &str, content: &Value) -> ApiResult<String> {
+    match content {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => text_of_parts(place, parts),
+        _ => Err(ApiError::field(place, "it must be a text or an array of parts")),
+    }
 }
 
 /// The texts of parts, a line break between two.

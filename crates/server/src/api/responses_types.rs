@@ -3,9 +3,9 @@
 use super::chat_types::{TOP_LOGPROBS, Thinking, forced};
 use super::format::{ResponseFormat, one_of};
 use super::generation::Request;
-use super::prompt::{Conversation, message};
+use super::prompt::{Conversation, message, text_of};
 use super::sampling::Sampling;
-use super::tools::{ToolChoice, Tools};
+use super::tools::{ToolChoice, Tools, function};
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
 use serde::Deserialize;
@@ -88,11 +88,7 @@ impl ResponsesRequest {
     }
 
     fn variables(&self) -> Map<String, Value> {
-        let mut thinking = Thinking {
-            reasoning_effort: self.thinking.reasoning_effort.clone(),
-            enable_thinking: self.thinking.enable_thinking,
-            chat_template_kwargs: self.thinking.chat_template_kwargs.clone(),
-        };
+        let mut thinking = self.thinking.clone();
         if let Some(effort) = self.reasoning.as_ref().and_then(|r| r.effort.clone()) {
             thinking.reasoning_effort = Some(effort);
         }
@@ -106,9 +102,7 @@ impl ResponsesRequest {
             if tool["type"].as_str() != Some("function") {
                 return Err(ApiError::field(format!("tools[{i}].type"), "only functions can be called here"));
             }
-            definitions.push(json!({"type": "function", "function": {
-                "name": tool["name"], "description": tool["description"], "parameters": tool["parameters"],
-            }}));
+            definitions.push(function(tool, "parameters"));
         }
         let choice = ToolChoice::of_openai(self.tool_choice.as_ref())?;
         Tools::new(definitions, choice, self.parallel_tool_calls.unwrap_or(true))
@@ -154,7 +148,7 @@ fn read_item(place: &str, item: &Value, knows_developer: bool, out: &mut Vec<Mes
             }
         }
         "function_call_output" => {
-            let mut result = message(place, &json!({"role": "tool", "content": item["output"]}), true)?;
+            let mut result = Message::new("tool", text_of(&format!("{place}.output"), &item["output"])?);
             result.fields.insert("tool_call_id".into(), item["call_id"].clone());
             out.push(result);
         }

@@ -53,6 +53,13 @@ impl ToolChoice {
     }
 }
 
+/// The definition of a function that an API has in a flat form, with its parameters under `schema`.
+pub fn function(tool: &Value, schema: &str) -> Value {
+    json!({"type": "function", "function": {
+        "name": tool["name"], "description": tool["description"], "parameters": tool[schema],
+    }})
+}
+
 impl Tools {
     /// Checks definitions: each is a function with a name.
     ///

@@ -108,6 +108,12 @@ pub fn tool_call(call: &Call) -> Value {
 
 /// `logprobs` of a choice.
 pub fn logprobs(list: &[TokenLogprobs], tokenizer: &Tokenizer) -> Value {
+    let content: Vec<Value> = list.iter().map(|l| token_logprobs(l, tokenizer)).collect();
+    json!({"content": content, "refusal": null})
+}
+
+/// An entry of `logprobs`.
+pub fn token_logprobs(of_token: &TokenLogprobs, tokenizer: &Tokenizer) -> Value {
     let entry = |token: u32, logprob: f32| {
         json!({
             "token": tokenizer.token_text(token),
@@ -115,12 +121,9 @@ pub fn logprobs(list: &[TokenLogprobs], tokenizer: &Tokenizer) -> Value {
             "bytes": tokenizer.token_bytes(token),
         })
     };
-    let content = list.iter().map(|l| {
-        let mut value = entry(l.token, l.logprob);
-        value["top_logprobs"] = l.top.iter().map(|t| entry(t.0, t.1)).collect();
-        value
-    });
-    json!({"content": content.collect::<Vec<_>>(), "refusal": null})
+    let mut value = entry(of_token.token, of_token.logprob);
+    value["top_logprobs"] = of_token.top.iter().map(|t| entry(t.0, t.1)).collect();
+    value
 }
 
 /// JSON has no −∞; OpenAI writes −9999.

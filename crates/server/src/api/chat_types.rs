@@ -4,16 +4,13 @@ use super::format::{ResponseFormat, one_of};
 use super::generation::Request;
 use super::input::OneOrMany;
 use super::prompt::{Conversation, message};
-use super::sampling::{Sampling, stops};
+use super::sampling::{Sampling, alternatives, stops};
 use super::tools::{ToolChoice, Tools};
 use crate::constrain::Grammar;
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-
-/// Alternatives to a token at most, as OpenAI has it.
-pub const TOP_LOGPROBS: u32 = 20;
 
 /// The body. What is not here is ignored.
 #[derive(Debug, Deserialize)]
@@ -27,7 +24,7 @@ pub struct ChatRequest {
     max_completion_tokens: Option<usize>,
     stop: Option<OneOrMany<String>>,
     logprobs: Option<bool>,
-    top_logprobs: Option<u32>,
+    top_logprobs: Option<usize>,
     response_format: Option<ResponseFormat>,
     /// llguidance's form of Lark.
     grammar: Option<String>,
@@ -117,9 +114,6 @@ impl ChatRequest {
             }
             _ => None,
         };
-        if logprobs.is_some_and(|top| top > TOP_LOGPROBS) {
-            return Err(ApiError::field("top_logprobs", format!("it must be at most {TOP_LOGPROBS}")));
-        }
         let (format, call) = forced(loaded, &tools);
         let asked = self.response_format.map(ResponseFormat::grammar).transpose()?.flatten();
         Ok(Request {
@@ -129,7 +123,7 @@ impl ChatRequest {
             sampling: self.sampling.options(loaded.summary.vocab)?,
             stop: stops(self.stop)?,
             ignore_end: self.sampling.ignore_eos.unwrap_or(false),
-            logprobs: logprobs.map(|top| top as usize),
+            logprobs: alternatives("top_logprobs", logprobs)?,
             grammar: one_of(vec![asked, self.grammar.map(Grammar::Lark), call])?,
             format,
             tools,

@@ -6,7 +6,7 @@ use super::format::{ResponseFormat, one_of};
 use super::generation::{CHOICES, Generation, Output, Request, finish_reason, start};
 use super::input::{Body, OneOrMany};
 use super::prompt::Prompt;
-use super::sampling::{Sampling, stops};
+use super::sampling::{Sampling, alternatives, stops};
 use super::sse::{self, Events, Gone};
 use super::tools::Tools;
 use super::usage::Usage;
@@ -85,11 +85,7 @@ pub async fn create(
     let mut runs = Vec::new();
     for request in requests(body, &loaded)? {
         let echoed = if echo { loaded.tokenizer.decode(&request.prompt.tokens) } else { String::new() };
-        runs.push(Run {
-            choices: request.choices,
-            echoed,
-            generation: start(&loaded, &client, request).await?,
-        });
+        runs.push(Run { echoed, generation: start(&loaded, &client, request).await? });
     }
     if streamed {
         return Ok(sse::stream(&app, |events| stream(events, runs, envelope, loaded, with_usage)));
@@ -116,7 +112,6 @@ pub async fn create(
 
 /// One prompt's generation.
 struct Run {
-    choices: usize,
     echoed: String,
     generation: Generation,
 }
@@ -125,10 +120,7 @@ fn requests(body: CompletionRequest, loaded: &Loaded) -> ApiResult<Vec<Request>>
     if body.suffix.is_some_and(|s| !s.is_empty()) {
         return Err(ApiError::field("suffix", "text is continued at its end only"));
     }
-    let top = super::chat_types::TOP_LOGPROBS as usize;
-    if body.logprobs.is_some_and(|n| n > top) {
-        return Err(ApiError::field("logprobs", format!("it must be at most {top}")));
-    }
+    let logprobs = alternatives("logprobs", body.logprobs)?;
     let prompts = body.prompt.read(loaded)?;
     if prompts.is_empty() || prompts.len() > CHOICES {
         return Err(ApiError::field("prompt", format!("there must be from 1 to {CHOICES} prompts")));
@@ -143,7 +135,7 @@ fn requests(body: CompletionRequest, loaded: &Loaded) -> ApiResult<Vec<Request>>
         sampling: sampling.clone(),
         stop: stop.clone(),
         ignore_end: body.sampling.ignore_eos.unwrap_or(false),
-        logprobs: body.logprobs,
+        logprobs,
         grammar: grammar.clone(),
         format: AnswerFormat::default(),
         tools: Tools::default(),
@@ -170,7 +162,8 @@ async fn stream(
         chunk(json!([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}]))
     };
     let (mut first, mut usage) = (0, Usage::default());
-    for Run { choices, echoed, mut generation } in runs {
+    for Run { echoed, mut generation } in runs {
+        let choices = generation.choices();
         let mut offsets = vec![echoed.len(); choices];
         for i in (0..choices).filter(|_| !echoed.is_empty()) {
             events.data(&piece(first + i, echoed.clone(), Value::Null, Value::Null)).await?;

@@ -1,6 +1,6 @@
 //! `/v1/responses`: OpenAI's newer API, without state on the server.
 
-use super::chat::{Envelope, logprobs};
+use super::chat::{Envelope, token_logprobs};
 use super::generation::{Answer, start};
 use super::input::Body;
 use super::responses_stream;
@@ -84,9 +84,7 @@ fn items(answer: &Answer, tokenizer: &Tokenizer) -> Vec<Value> {
     }
     if !answer.content.is_empty() || answer.calls.is_empty() {
         let mut part = text_part(&answer.content);
-        if !answer.logprobs.is_empty() {
-            part["logprobs"] = logprobs(&answer.logprobs, tokenizer)["content"].take();
-        }
+        part["logprobs"] = answer.logprobs.iter().map(|l| token_logprobs(l, tokenizer)).collect();
         items.push(message_item(&id::new("msg_"), "completed", vec![part]));
     }
     for call in &answer.calls {

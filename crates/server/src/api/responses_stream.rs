@@ -1,6 +1,6 @@
 //! The events of a streamed response.
 
-use super::chat::logprobs;
+use super::chat::token_logprobs;
 use super::generation::{Generation, Output};
 use super::responses::{call_item, complete, message_item, reasoning_item, text_part};
 use super::sse::{Events, Gone};
@@ -40,11 +40,9 @@ pub async fn run(
     let mut ended = None;
     loop {
         match generation.next().await {
-            Ok(Some(Output::Step { deltas, logprobs: of_token, .. })) => {
-                let mut entries = Vec::new();
-                if let Some(l) = of_token {
-                    entries.push(logprobs(&[l], &items.loaded.tokenizer)["content"][0].take());
-                }
+            Ok(Some(Output::Step { deltas, logprobs, .. })) => {
+                let entry = |l| token_logprobs(&l, &items.loaded.tokenizer);
+                let mut entries: Vec<Value> = logprobs.map(entry).into_iter().collect();
                 for delta in deltas {
                     match delta {
                         Delta::Reasoning(text) => items.text(true, &text, Vec::new()).await?,

@@ -1,10 +1,10 @@
 //! `/v1/responses`: the request and how it is read.
 
-use super::chat_types::{TOP_LOGPROBS, Thinking, forced};
+use super::chat_types::{Thinking, forced};
 use super::format::{ResponseFormat, one_of};
 use super::generation::Request;
 use super::prompt::{Conversation, message, text_of};
-use super::sampling::Sampling;
+use super::sampling::{Sampling, alternatives};
 use super::tools::{ToolChoice, Tools, function};
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
@@ -30,7 +30,7 @@ pub struct ResponsesRequest {
     pub previous_response_id: Option<String>,
     background: Option<bool>,
     pub metadata: Option<Value>,
-    top_logprobs: Option<u32>,
+    top_logprobs: Option<usize>,
     include: Option<Vec<String>>,
     #[serde(flatten)]
     pub sampling: Sampling,
@@ -68,9 +68,6 @@ impl ResponsesRequest {
         };
         let wanted = self.include.iter().flatten().any(|i| i == "message.output_text.logprobs");
         let logprobs = wanted.then(|| self.top_logprobs.unwrap_or(0));
-        if logprobs.is_some_and(|top| top > TOP_LOGPROBS) {
-            return Err(ApiError::field("top_logprobs", format!("it must be at most {TOP_LOGPROBS}")));
-        }
         let (format, call) = forced(loaded, &tools);
         let asked = self.text.as_ref().and_then(|t| t.format.clone()).map(ResponseFormat::grammar);
         Ok(Request {
@@ -80,7 +77,7 @@ impl ResponsesRequest {
             sampling: self.sampling.options(loaded.summary.vocab)?,
             stop: Vec::new(),
             ignore_end: self.sampling.ignore_eos.unwrap_or(false),
-            logprobs: logprobs.map(|top| top as usize),
+            logprobs: alternatives("top_logprobs", logprobs)?,
             grammar: one_of(vec![asked.transpose()?.flatten(), call])?,
             format,
             tools,

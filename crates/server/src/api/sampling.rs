@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use zinc_engine::SamplingOptions;
 
-/// Stop strings at most, and bytes of one.
+/// Alternatives to a token at most, as OpenAI has it.
+const TOP_LOGPROBS: usize = 20;
+
+/// Stop strings at most.
 const STOPS: usize = 64;
 
 /// How tokens are chosen.
@@ -63,6 +66,19 @@ impl Sampling {
             Ok((id, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }))
         };
         self.logit_bias.iter().flatten().map(one).collect()
+    }
+}
+
+/// Checks how many alternatives to a token are asked for.
+///
+/// # Errors
+/// For the client: too many.
+pub fn alternatives(field: &str, top: Option<usize>) -> ApiResult<Option<usize>> {
+    match top {
+        Some(n) if n > TOP_LOGPROBS => {
+            Err(ApiError::field(field, format!("it must be at most {TOP_LOGPROBS}")))
+        }
+        _ => Ok(top),
     }
 }
 

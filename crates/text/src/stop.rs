@@ -49,7 +49,7 @@ impl StopStrings {
 }
 
 /// Length of the longest proper beginning of `stop` that `text` ends with.
-fn overlap(text: &str, stop: &str) -> usize {
+pub(crate) fn overlap(text: &str, stop: &str) -> usize {
     let lengths = stop.char_indices().map(|(at, _)| at).rev().filter(|&n| n <= text.len());
     lengths.into_iter().find(|&n| text.as_bytes().ends_with(&stop.as_bytes()[..n])).unwrap_or(0)
 }

@@ -2,6 +2,7 @@
 
 use super::calls::{self, Call};
 use super::{AnswerFormat, Delta, Piece, ReasoningMarks, ToolFormat, gemma, xml};
+use crate::stop::overlap;
 
 #[derive(Debug)]
 pub(super) struct Marked {
@@ -240,10 +241,4 @@ fn push_content(out: &mut Vec<Delta>, text: String) {
     if !text.is_empty() {
         out.push(Delta::Content(text));
     }
-}
-
-/// Length of the longest proper beginning of `mark` that `text` ends with.
-fn overlap(text: &str, mark: &str) -> usize {
-    let lengths = (1..mark.len()).rev().filter(|&n| mark.is_char_boundary(n) && n <= text.len());
-    lengths.into_iter().find(|&n| text.as_bytes().ends_with(&mark.as_bytes()[..n])).unwrap_or(0)
 }

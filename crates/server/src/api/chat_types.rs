@@ -121,7 +121,7 @@ impl ChatRequest {
             choices: self.n.unwrap_or(1),
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             sampling: self.sampling.options(loaded.summary.vocab)?,
-            stop: stops(self.stop)?,
+            stop: stops("stop", self.stop)?,
             ignore_end: self.sampling.ignore_eos.unwrap_or(false),
             logprobs: alternatives("top_logprobs", logprobs)?,
             grammar: one_of(vec![asked, self.grammar.map(Grammar::Lark), call])?,

@@ -127,7 +127,7 @@ fn requests(body: CompletionRequest, loaded: &Loaded) -> ApiResult<Vec<Request>>
     }
     let asked = body.response_format.map(ResponseFormat::grammar).transpose()?.flatten();
     let grammar = one_of(vec![asked, body.grammar.map(Grammar::Lark)])?;
-    let (sampling, stop) = (body.sampling.options(loaded.summary.vocab)?, stops(body.stop)?);
+    let (sampling, stop) = (body.sampling.options(loaded.summary.vocab)?, stops("stop", body.stop)?);
     let request = |prompt| Request {
         prompt,
         choices: body.n.unwrap_or(1),

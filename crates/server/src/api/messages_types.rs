@@ -2,8 +2,9 @@
 
 use super::chat_types::{self, forced};
 use super::generation::Request;
+use super::input::OneOrMany;
 use super::prompt::{Conversation, text_of, text_of_parts};
-use super::sampling::Sampling;
+use super::sampling::{Sampling, stops};
 use super::tools::{ToolChoice, Tools, function};
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
@@ -98,7 +99,7 @@ impl MessagesRequest {
             choices: 1,
             max_tokens: Some(self.max_tokens.ok_or_else(|| ApiError::field("max_tokens", "it is missing"))?),
             sampling: sampling.options(loaded.summary.vocab)?,
-            stop: self.stop_sequences.unwrap_or_default(),
+            stop: stops("stop_sequences", self.stop_sequences.map(OneOrMany::Many))?,
             ignore_end: false,
             logprobs: None,
             grammar,

@@ -83,10 +83,13 @@ pub fn alternatives(field: &str, top: Option<usize>) -> ApiResult<Option<usize>>
 }
 
 /// Checks stop strings.
-pub fn stops(stop: Option<OneOrMany<String>>) -> ApiResult<Vec<String>> {
+///
+/// # Errors
+/// For the client: too many.
+pub fn stops(field: &str, stop: Option<OneOrMany<String>>) -> ApiResult<Vec<String>> {
     let stops: Vec<String> = stop.map(OneOrMany::into_vec).unwrap_or_default();
     if stops.len() > STOPS {
-        return Err(ApiError::field("stop", format!("at most {STOPS} stop strings are taken")));
+        return Err(ApiError::field(field, format!("at most {STOPS} stop strings are taken")));
     }
     Ok(stops.into_iter().filter(|s| !s.is_empty()).collect())
 }

@@ -59,6 +59,11 @@ fn tools_stops_and_an_answer_that_was_begun() {
     assert!(counted("ab cd ef") > counted("ab"), "the answer goes on after its beginning");
     server.ok("/v1/messages", &begun("ab"));
 
+    let mut many = begun("ab");
+    many["stop_sequences"] = (0..65).map(|i| format!("stop {i}")).collect();
+    let refused = server.post("/v1/messages", &many);
+    assert_eq!(refused.status, 400, "as many as other APIs take: {}", refused.text());
+
     let missing = server.post("/v1/messages", &json!({"messages": [{"role": "user", "content": "x"}]}));
     let error: Value = missing.json();
     assert_eq!((missing.status, &error["error"]["type"]), (400, &json!("invalid_request_error")));

@@ -101,6 +101,18 @@ pub struct Constraint {
     end_of_generation: Vec<u32>,
 }
 
+impl Clone for Constraint {
+    /// One that shares nothing with the other: a plain clone of a matcher has the same lexer behind a lock.
+    fn clone(&self) -> Constraint {
+        Constraint {
+            matcher: self.matcher.deep_clone(),
+            waits_for: self.waits_for,
+            seen: self.seen.clone(),
+            end_of_generation: self.end_of_generation.clone(),
+        }
+    }
+}
+
 impl Constraint {
     /// Whether it holds yet.
     pub fn active(&self) -> bool {

@@ -98,9 +98,7 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
             sink: sender.clone(),
         });
     }
-    if request.grammar.is_some() {
-        jobs = constrain(loaded.clone(), &request, jobs).await?;
-    }
+    let jobs = constrain(loaded.clone(), &request, jobs).await?;
     loaded.worker.submit(jobs).map_err(refused)?;
     let names = request.tools.names();
     let parser = || AnswerParser::new(request.format, request.prompt.in_reasoning, names.clone());
@@ -116,7 +114,7 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
     })
 }
 
-/// Compiles the grammar for each choice, off the threads that answer: a large schema takes a while.
+/// Compiles the grammar, off the threads that answer: a large schema takes a while. Each choice has a copy.
 async fn constrain(loaded: Arc<Loaded>, request: &Request, mut jobs: Vec<Job>) -> ApiResult<Vec<Job>> {
     let Some(grammar) = request.grammar.clone() else { return Ok(jobs) };
     let after = if request.format.has_channels() {
@@ -127,12 +125,9 @@ async fn constrain(loaded: Arc<Loaded>, request: &Request, mut jobs: Vec<Job>) -
         None
     };
     let compiled = tokio::task::spawn_blocking(move || {
-        let grammars = loaded.grammars()?;
-        for job in &mut jobs {
-            let made = grammars.compile(&grammar, after);
-            let wrong = |e| ApiError::field("response_format", format!("the grammar cannot be used: {e}"));
-            job.constraint = Some(made.map_err(wrong)?);
-        }
+        let wrong = |e| ApiError::field("response_format", format!("the grammar cannot be used: {e}"));
+        let compiled = loaded.grammars()?.compile(&grammar, after).map_err(wrong)?;
+        jobs.iter_mut().for_each(|job| job.constraint = Some(compiled.clone()));
         Ok(jobs)
     });
     compiled.await.map_err(|_| ApiError::bad("the grammar cannot be compiled"))?

@@ -102,8 +102,14 @@ fn grammars_regular_expressions_and_what_is_none() {
     let text = date["choices"][0]["text"].as_str().unwrap();
     assert_eq!((text.len(), &text[..2]), (7, "20"), "{text:?}");
     let lark = json!({"type": "grammar", "grammar": "start: (\"ja\" | \"nein\") \"!\""});
-    let text = server.ok("/v1/completions", &ask(lark))["choices"][0]["text"].clone();
-    assert!(["ja!", "nein!"].contains(&text.as_str().unwrap()), "{text}");
+    let mut several = ask(lark);
+    several["n"] = 3.into();
+    let answer = server.ok("/v1/completions", &several);
+    for choice in answer["choices"].as_array().unwrap() {
+        let text = &choice["text"];
+        assert!(["ja!", "nein!"].contains(&text.as_str().unwrap()), "{text}");
+    }
+    assert_eq!(answer["choices"].as_array().map(Vec::len), Some(3));
     for wrong in [
         json!({"type": "grammar", "grammar": "start: nowhere"}),
         json!({"type": "regex", "regex": "("}),

@@ -191,14 +191,3 @@ pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
-
-/// Small numbers that look random.
-pub struct Dice(pub u64);
-
-impl Dice {
-    /// A number below `below`.
-    pub fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-}

@@ -1,9 +1,10 @@
 //! Clients that go away, send nonsense, or come all at once; and the end of a server.
 
-use crate::common::{Dice, TestServer, eventually, fixture, metric, read_head, read_reply, serve};
+use crate::common::{TestServer, eventually, fixture, metric, read_head, read_reply, serve};
 use serde_json::{Value, json};
 use std::io::BufReader;
 use std::time::Duration;
+use zinc_testkit::Rng;
 
 const PATH: &str = "/v1/chat/completions";
 /// A model whose answers take seconds.
@@ -162,7 +163,7 @@ fn the_deadline_ends_what_does_not_finish() {
 }
 
 /// Random JSON out of the words that requests are made of.
-fn random_json(dice: &mut Dice, depth: u64) -> Value {
+fn random_json(dice: &mut Rng, depth: u64) -> Value {
     const WORDS: [&str; 14] = [
         "user",
         "assistant",
@@ -179,18 +180,18 @@ fn random_json(dice: &mut Dice, depth: u64) -> Value {
         "tool_result",
         "message",
     ];
-    match dice.roll(if depth == 0 { 5 } else { 8 }) {
+    match dice.below(if depth == 0 { 5 } else { 8 }) {
         0 => Value::Null,
-        1 => json!(dice.roll(2) == 0),
-        2 => json!(dice.roll(5) as i64 - 2),
-        3 => json!(f64::from(dice.roll(100) as u32) / 7.0),
-        4 => json!(WORDS[dice.roll(14) as usize]),
-        5 => (0..dice.roll(3)).map(|_| random_json(dice, depth - 1)).collect(),
+        1 => json!(dice.below(2) == 0),
+        2 => json!(dice.below(5) as i64 - 2),
+        3 => json!(f64::from(dice.below(100) as u32) / 7.0),
+        4 => json!(WORDS[dice.below(14)]),
+        5 => (0..dice.below(3)).map(|_| random_json(dice, depth - 1)).collect(),
         _ => random_object(dice, depth - 1),
     }
 }
 
-fn random_object(dice: &mut Dice, depth: u64) -> Value {
+fn random_object(dice: &mut Rng, depth: u64) -> Value {
     const KEYS: [&str; 30] = [
         "messages",
         "role",
@@ -224,8 +225,8 @@ fn random_object(dice: &mut Dice, depth: u64) -> Value {
         "logit_bias",
     ];
     let mut object = json!({});
-    for _ in 0..dice.roll(5) {
-        object[KEYS[dice.roll(30) as usize]] = random_json(dice, depth);
+    for _ in 0..dice.below(5) {
+        object[KEYS[dice.below(30)]] = random_json(dice, depth);
     }
     object
 }
@@ -233,7 +234,7 @@ fn random_object(dice: &mut Dice, depth: u64) -> Value {
 #[test]
 fn random_requests_are_answered() {
     let server = serve(&fixture("qwen3"), |_, _| ());
-    let mut dice = Dice(42);
+    let mut dice = Rng::new(42);
     for i in 0..400 {
         let mut body = random_object(&mut dice, 3);
         let say =

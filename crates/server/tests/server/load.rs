@@ -2,15 +2,16 @@
 //!
 //! The long runs are `cargo test -p zinc-server --test server -- --ignored`.
 
-use crate::common::{Dice, TestServer, eventually, fixture, metric, serve};
+use crate::common::{TestServer, eventually, fixture, metric, serve};
 use serde_json::{Value, json};
 use std::time::Duration;
+use zinc_testkit::Rng;
 
 const PATH: &str = "/v1/completions";
 
 /// One of twenty requests whose answers are known; half of them begin alike.
-fn question(i: u64) -> Value {
-    let tokens: Vec<u64> = (0..12 + i * 3)
+fn question(i: usize) -> Value {
+    let tokens: Vec<usize> = (0..12 + i * 3)
         .map(|p| if i.is_multiple_of(2) { 40 + p * 7 } else { 30 + (p * (i + 2)) % 450 })
         .collect();
     json!({"prompt": tokens, "max_tokens": 6, "temperature": 0, "ignore_eos": true})
@@ -26,16 +27,16 @@ fn answers(server: &TestServer) -> Vec<String> {
 
 /// Requests of one client: friendly ones are checked.
 fn client(server: &TestServer, number: u64, requests: u64, known: &[String]) {
-    let mut dice = Dice(number);
+    let mut dice = Rng::new(number);
     for _ in 0..requests {
-        let i = dice.roll(20);
+        let i = dice.below(20);
         let mut body = question(i);
-        match dice.roll(8) {
+        match dice.below(8) {
             0 => {
                 // Leaves in the middle.
                 (body["stream"], body["max_tokens"]) = (true.into(), 100.into());
                 let connection = server.send("POST", PATH, &[], body.to_string().as_bytes());
-                std::thread::sleep(Duration::from_millis(dice.roll(30)));
+                std::thread::sleep(Duration::from_millis(dice.below(30) as u64));
                 drop(connection);
             }
             1 => assert_eq!(server.request("POST", PATH, &[], b"{\"prompt\": [1, ").status, 400),
@@ -47,9 +48,9 @@ fn client(server: &TestServer, number: u64, requests: u64, known: &[String]) {
                 body["stream"] = true.into();
                 let events = server.stream(PATH, &body);
                 let said: String = events.iter().filter_map(|e| e["choices"][0]["text"].as_str()).collect();
-                assert_eq!(said, known[i as usize]);
+                assert_eq!(said, known[i]);
             }
-            _ => assert_eq!(text(&server.ok(PATH, &body)), known[i as usize]),
+            _ => assert_eq!(text(&server.ok(PATH, &body)), known[i]),
         }
     }
 }
@@ -89,10 +90,10 @@ fn pairs(n: u64) {
         for side in 0..2 {
             let (server, known) = (&server, &known);
             scope.spawn(move || {
-                let mut dice = Dice(side + 77);
+                let mut dice = Rng::new(side + 77);
                 for _ in 0..n {
-                    let i = dice.roll(20);
-                    assert_eq!(text(&server.ok(PATH, &question(i))), known[i as usize]);
+                    let i = dice.below(20);
+                    assert_eq!(text(&server.ok(PATH, &question(i))), known[i]);
                 }
             });
         }

@@ -113,7 +113,10 @@ impl<'t> Scheduler<'t> {
 
     /// Gives sequences to waiting jobs: first to the client with the fewest running, then to who came first.
     fn admit(&mut self) {
-        while let Some(next) = self.next_waiting() {
+        // Who is next is looked for only where a sequence is free: it compares each waiting prompt with those that are read.
+        while self.running.len() < self.engine.summary().sequences as usize
+            && let Some(next) = self.next_waiting()
+        {
             let prompt = self.waiting[next].prompt.clone();
             let Some(sequence) = self.cache.take(&self.engine, &prompt) else { return };
             let Some(job) = self.waiting.remove(next) else { return };

@@ -2,7 +2,7 @@
 
 use crate::device;
 use crate::error::{Outcome, error};
-use crate::load::{EngineArgs, PathArg, prefill_lines};
+use crate::load::{EngineArgs, PathArg, prefill_lines, product_lines};
 use crate::output::{self, Align, Table, plural};
 use clap::ValueEnum;
 use std::io::Write;
@@ -184,6 +184,7 @@ fn loaded(
         memory: MemoryPlan { items: s.memory.clone() },
     };
     planned(&plan, &s.device, out)?;
+    product_lines(&engine)?.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     if s.tiles == "tuned" {
         writeln!(out, "tiles    tuned on this device")?;
     }

@@ -4,9 +4,11 @@ use crate::args::{DeviceArg, byte_size};
 use crate::error::{Failure, Outcome, error, usage};
 use crate::output::{dim, plural};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use zinc_engine::{
-    BackendWish, Engine, KvType, LoadOptions, LoadProgress, PrefillMode, PrefillPath, ValidateOptions,
+    BackendWish, Engine, KvType, LoadOptions, LoadProgress, Precision, PrefillMode, PrefillPath, Products,
+    ValidateOptions,
 };
 
 /// Where and how a model runs.
@@ -24,6 +26,9 @@ pub struct EngineArgs {
     /// Element type of the KV cache on Vulkan [default: f16]; the CPU keeps f32.
     #[arg(long, value_enum)]
     pub kv: Option<KvArg>,
+    /// Arithmetic on Vulkan [default: exact]; the CPU is exact.
+    #[arg(long, value_enum)]
+    pub policy: Option<PolicyArg>,
     /// Device memory to use at most, such as `6GiB` [default: what is free].
     #[arg(long, value_name = "SIZE", value_parser = byte_size)]
     pub budget: Option<u64>,
@@ -68,6 +73,15 @@ pub enum KvArg {
     F32,
 }
 
+/// The values of `--policy`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum PolicyArg {
+    /// f32 sums of f32 values in a fixed order: the same bits however a prompt is read
+    Exact,
+    /// Inputs of products rounded to f16 or integers
+    Fast,
+}
+
 /// The accelerated paths that `--disable` switches off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum PathArg {
@@ -92,6 +106,7 @@ impl EngineArgs {
         let vulkan_only = [
             ("--device", self.device.device.is_some()),
             ("--kv", self.kv.is_some()),
+            ("--policy fast", self.policy == Some(PolicyArg::Fast)),
             ("--budget", self.budget.is_some()),
             ("--chunk", self.chunk.is_some()),
             ("--prefill validate", self.prefill == Some(PrefillArg::Validate)),
@@ -137,6 +152,11 @@ impl EngineArgs {
                 Some(KvArg::F32) => KvType::F32,
                 Some(KvArg::F16) | None => KvType::F16,
             },
+            precision: match self.policy {
+                Some(PolicyArg::Exact) => Precision::Exact,
+                Some(PolicyArg::Fast) => Precision::Fast,
+                None => defaults.precision,
+            },
             budget: self.budget,
             prefill,
             validate,
@@ -172,12 +192,12 @@ impl EngineArgs {
     pub fn load(&self, model: &Path, quiet: bool) -> Outcome<Engine> {
         let engine = load(&self.options(model)?, quiet)?;
         let dropped = self.kv.is_some()
+            || self.policy == Some(PolicyArg::Fast)
             || self.budget.is_some()
             || self.chunk.is_some()
             || self.disable.contains(&PathArg::Fusion);
         if engine.summary().backend == "cpu" && dropped && !quiet {
-            let what =
-                "`--kv`, `--budget`, `--chunk` and `--disable fusion` have no effect on the CPU executor";
+            let what = "`--kv`, `--policy fast`, `--budget`, `--chunk` and `--disable fusion` have no effect on the CPU executor";
             tell(&[format!("note: {what}, which runs the model")]);
         }
         Ok(engine)
@@ -222,13 +242,42 @@ pub fn describe(engine: &Engine) -> Vec<String> {
 
 /// How prompts are read, and a line for each reason why not in wider steps: operation, layer, format, what is missing.
 pub fn prefill_lines(path: &PrefillPath) -> Vec<String> {
-    let mut lines = vec![format!("prompts  {}, {} a step", path.path, plural(path.chunk as usize, "token"))];
+    let tokens = plural(path.chunk as usize, "token");
+    let mut lines = vec![format!("prompts  {}, {tokens} a step, {} arithmetic", path.path, path.policy)];
     for f in &path.fallbacks {
         let layer = f.layer.map_or(String::new(), |l| format!(" of layer {l}"));
         let what = format!("`{}`{layer} ({}, {})", f.label, f.op, f.format);
         lines.push(format!("fallback not {} a step: {what}: {}", plural(f.rows as usize, "token"), f.reason));
     }
     lines
+}
+
+/// The kernel families of the products of a step of one token and of a widest one: `gemm of Q4_K and Q6_K, gemv of F32`.
+pub fn product_lines(engine: &Engine) -> Outcome<Vec<String>> {
+    let chunk = engine.prefill_path().chunk;
+    let mut lines = Vec::new();
+    for rows in if chunk > 1 { vec![1, chunk] } else { vec![1] } {
+        let products = engine.products(rows)?;
+        if !products.is_empty() {
+            lines.push(format!(
+                "products {}, {} a step",
+                families(&products),
+                plural(rows as usize, "token")
+            ));
+        }
+    }
+    Ok(lines)
+}
+
+fn families(products: &[Products]) -> String {
+    let mut families: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for p in products {
+        families.entry(p.product.family()).or_default().insert(p.class.format.name);
+    }
+    let words = families.iter().map(|(family, formats)| {
+        format!("{family} of {}", formats.iter().copied().collect::<Vec<_>>().join(" and "))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Writes lines to standard error, dimmed on a terminal. That nobody reads them is no error.

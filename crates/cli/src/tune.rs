@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use zinc_engine::{Cut, Shape, Target, TunedFile, compile};
+use zinc_engine::{Cut, Precision, Shape, Target, TunedFile, compile};
 use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{BenchShape, ProductClass, TuneResult, TuneShape, tune};
 use zinc_kernels::{GemvShape, Kernels};
@@ -123,7 +123,8 @@ const WARM_UP: Duration = Duration::from_millis(BenchShape::WARM_UP.as_millis() 
 fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(ProductClass, u32)>> {
     let plan = Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.plan;
     let (caps, policy) = (kernels.caps(), kernels.policy());
-    let target = Target { caps, policy, cut: &Cut::Policy, fuse: true, keep: false };
+    let precision = Precision::Exact;
+    let target = Target { caps, policy, precision, cut: &Cut::Policy, fuse: true, keep: false };
     let mut products: Vec<(ProductClass, u32)> = Vec::new();
     for &rows in columns {
         let schedule = compile(&plan, &target, Shape { rows, logit_rows: 1 })

@@ -5,7 +5,7 @@ use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
     Candidates, Cut, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
-    PrefillPath, Product, Sequence, Summary, ValidateOptions, Want,
+    Precision, PrefillPath, Products, Sequence, Summary, ValidateOptions, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -150,8 +150,10 @@ impl Engine {
     /// Which path prompts take: rows of a step, and why not more.
     pub fn prefill_path(&self) -> PrefillPath {
         match &self.backend {
-            Backend::Cpu(cpu) => PrefillPath::of(cpu.chunk as u32, Vec::new()),
-            Backend::Vulkan(executor) => PrefillPath::of(executor.chunk(), executor.fallbacks().to_vec()),
+            Backend::Cpu(cpu) => PrefillPath::of(cpu.chunk as u32, Precision::Exact, Vec::new()),
+            Backend::Vulkan(executor) => {
+                PrefillPath::of(executor.chunk(), executor.precision(), executor.fallbacks().to_vec())
+            }
         }
     }
 
@@ -181,9 +183,9 @@ impl Engine {
         }
     }
 
-    /// The products of a step of `rows` rows, one of them with logits, and how they are cut. Empty on the CPU.
-    pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
-        match &mut self.backend {
+    /// The products of a step of `rows` rows, one of them with logits, their kernels and how they are cut. Empty on the CPU.
+    pub fn products(&self, rows: u32) -> Result<Vec<Products>, Error> {
+        match &self.backend {
             Backend::Cpu(_) => Ok(Vec::new()),
             Backend::Vulkan(executor) => executor.products(rows),
         }

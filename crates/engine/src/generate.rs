@@ -268,7 +268,12 @@ impl<'a> TextStream<'a> {
 }
 
 impl PrefillPath {
-    pub(crate) fn of(chunk: u32, fallbacks: Vec<crate::Fallback>) -> PrefillPath {
-        PrefillPath { path: if chunk > 1 { "batched" } else { "per-token" }, chunk, fallbacks }
+    pub(crate) fn of(
+        chunk: u32,
+        precision: zinc_kernels::Precision,
+        fallbacks: Vec<crate::Fallback>,
+    ) -> PrefillPath {
+        let path = if chunk > 1 { "batched" } else { "per-token" };
+        PrefillPath { path, chunk, policy: precision.name(), fallbacks }
     }
 }

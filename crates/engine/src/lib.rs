@@ -42,7 +42,7 @@ pub use execute::{LoadPlan, plan_without_device};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
-pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Product, Stats, StopReason, Summary};
+pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Products, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::{PageRef, Sequence};
 pub use tuned::TunedFile;
@@ -52,5 +52,7 @@ pub use validate::{
     Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions,
     ValidationReport, divergence, log_sum_exp,
 };
+pub use zinc_kernels::Precision;
 pub use zinc_kernels::gemv::{Cut, Tile};
 pub use zinc_kernels::kv::{KvType, PAGE_TOKENS};
+pub use zinc_kernels::product::Product;

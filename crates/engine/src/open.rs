@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
 use zinc_gguf::Gguf;
+use zinc_kernels::Precision;
 use zinc_model::Model;
 use zinc_text::Tokenizer;
 use zinc_vulkan::{Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
@@ -60,7 +61,7 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
         reasons,
         notes: model.notes.clone(),
         architecture: model.spec.architecture.into(),
-        policy: "exact",
+        policy: Precision::Exact.name(),
         tiles: "",
         kv_type: KvType::F32.name(),
         context: context(&model, options)?,
@@ -116,6 +117,7 @@ pub(crate) fn on_device(
         device: caps.name,
         driver: format!("{} {}", caps.driver, caps.driver_version),
         kv_type: options.kv_type.name(),
+        policy: options.precision.name(),
         tiles,
         notes: summary.notes.iter().cloned().chain(note).collect(),
         memory: executor.memory().items.clone(),

@@ -2,6 +2,7 @@
 
 use crate::{Error, SamplingOptions, ValidateOptions};
 use std::path::PathBuf;
+use zinc_kernels::Precision;
 use zinc_kernels::kv::KvType;
 use zinc_vulkan::{CacheLocation, DeviceWish};
 
@@ -71,6 +72,8 @@ pub struct LoadOptions {
     pub kept_tokens: u32,
     /// Element type of the KV cache on Vulkan; the CPU executor keeps f32.
     pub kv_type: KvType,
+    /// Which arithmetic Vulkan may use; the CPU executor is exact.
+    pub precision: Precision,
     /// Bytes of device memory to use at most; `None`: what the driver says is free.
     pub budget: Option<u64>,
     /// How prompts are read.
@@ -112,6 +115,7 @@ impl LoadOptions {
             sequences: 1,
             kept_tokens: 0,
             kv_type: KvType::F16,
+            precision: Precision::Exact,
             budget: None,
             prefill: PrefillMode::Batched,
             validate: ValidateOptions::default(),

@@ -1,7 +1,8 @@
 //! What the engine says about itself and about a run.
 
 use serde::Serialize;
-use zinc_kernels::gemv::{ProductClass, Tile};
+use zinc_kernels::gemv::ProductClass;
+use zinc_kernels::product::Product;
 
 /// What was loaded, where it runs, and why there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,7 +19,7 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// `general.architecture`.
     pub architecture: String,
-    /// Arithmetic policy: `exact` is f32 in a fixed order.
+    /// Arithmetic policy: `exact` is f32 in a fixed order, `fast` may round the inputs of products.
     pub policy: &'static str,
     /// Where the tiles of products come from: the device class's `policy`, or `tuned` on this device; empty for the CPU executor.
     pub tiles: &'static str,
@@ -60,6 +61,8 @@ pub struct PrefillPath {
     pub path: &'static str,
     /// Rows of a step at most.
     pub chunk: u32,
+    /// Arithmetic policy, as in [`Summary::policy`].
+    pub policy: &'static str,
     /// Where more rows were asked for than there are kernels for.
     pub fallbacks: Vec<Fallback>,
 }
@@ -138,18 +141,18 @@ fn rate(tokens: usize, seconds: f64) -> f64 {
 
 /// The products of a step that are alike.
 #[derive(Debug, Clone, Copy)]
-pub struct Product {
+pub struct Products {
     /// Matrix and format.
     pub class: ProductClass,
     /// Columns.
     pub columns: u32,
     /// How many there are in the step.
     pub count: u32,
-    /// How each is cut.
-    pub tile: Tile,
+    /// The kernel of each, and how it is cut.
+    pub product: Product,
 }
 
-impl Product {
+impl Products {
     /// Weight elements of all of them.
     pub fn weights(&self) -> u64 {
         let ProductClass { m, k, gated, .. } = self.class;

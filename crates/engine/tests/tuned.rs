@@ -4,7 +4,7 @@ mod common;
 
 use common::{bits, tokens};
 use std::sync::Arc;
-use zinc_engine::{Cut, Engine, KvType, TunedFile, Want};
+use zinc_engine::{Cut, Engine, KvType, Product, TunedFile, Want};
 use zinc_gguf::Gguf;
 use zinc_kernels::GemvShape;
 use zinc_kernels::gemv::Tuned;
@@ -52,7 +52,9 @@ fn a_stored_table_is_used_and_changes_no_bits() {
     assert_eq!(engine.summary().tiles, "tuned");
     let cut = engine.products(8).unwrap();
     assert!(
-        cut.iter().filter(|p| p.columns > 1).all(|p| p.tile.columns <= 3 && p.tile.subgroups == 2),
+        cut.iter()
+            .filter(|p| p.columns > 1)
+            .all(|p| matches!(p.product, Product::Columns(tile) if tile.columns <= 3 && tile.subgroups == 2)),
         "{cut:?}"
     );
     assert!(read(&mut engine) == expected, "tuned tiles changed bits");

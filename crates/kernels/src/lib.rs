@@ -23,12 +23,13 @@ pub mod embed;
 pub mod gemv;
 pub mod kv;
 pub mod norm;
+pub mod product;
 pub mod rope;
 pub mod sample;
 
 pub use error::{Error, Unsupported};
 pub use mat::{Mat, fold_groups};
-pub use policy::{DeviceClass, GemvShape, Policy};
+pub use policy::{DeviceClass, GemvShape, Policy, Precision};
 pub use row::RowInfo;
 pub use shader::{Shader, shader, shaders};
 

@@ -28,6 +28,28 @@ impl DeviceClass {
     }
 }
 
+/// How exact results are: which arithmetic kernels may use. Only weight products and attention differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// f32 sums of f32 values. The order of an output's sums depends on the operation's shape and the device alone, so results have the same
+    /// bits whatever the number of rows, the chunking and the company of other sequences.
+    #[default]
+    Exact,
+    /// Inputs of products rounded to f16 or to integers with a scale a block, sums in f32 or exact integers. Other numbers of rows may take
+    /// other kernels, and results then differ by that rounding.
+    Fast,
+}
+
+impl Precision {
+    /// The name in options and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Exact => "exact",
+            Precision::Fast => "fast",
+        }
+    }
+}
+
 /// Tuning for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {

@@ -8,6 +8,10 @@ pub const LOGITS_F16_TIMES_NOISE: f64 = 4.0;
 /// Upper limit of the f16 tolerance.
 pub const LOGITS_F16_MAX: f64 = 1e-2;
 
+/// Under the fast policy: relative RMS of logits and cache rows against an exact path, or between two of its kernels. Logits with a standard
+/// deviation of 3 that are off by this have a KL divergence of about (3 · 0.015)² / 2 = 1e-3, the most that the policy is allowed.
+pub const LOGITS_FAST: f64 = 1.5e-2;
+
 /// A weight product may differ from the f64 sum by this times Σ|w·x|: f32 rounding in any order of summation.
 pub const PRODUCT_REL: f64 = 1e-6;
 

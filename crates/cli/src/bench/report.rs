@@ -3,12 +3,12 @@
 use super::FormatArgs;
 use super::measure::{Kind, Measured};
 use crate::error::Outcome;
-use crate::load::{describe, prefill_lines};
+use crate::load::{describe, prefill_lines, product_lines};
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
-use zinc_engine::{Engine, OpTime, Tile};
+use zinc_engine::{Engine, OpTime, Product, Products, Tile};
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -24,7 +24,7 @@ pub fn print(
 ) -> Outcome {
     let name = model.file_name().unwrap_or(model.as_os_str()).to_string_lossy();
     if format.json {
-        output::json(out, &as_json(engine, &name, results))?;
+        output::json(out, &as_json(engine, &name, results)?)?;
     } else if format.csv {
         as_csv(engine, &name, results, out)?;
     } else {
@@ -85,11 +85,12 @@ pub fn profile(times: &[OpTime], out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {
+fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> Outcome {
     let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
     writeln!(out, "zinc {}", env!("ZINC_VERSION"))?;
     writeln!(out, "model    {name}, {}, {}", engine.summary().architecture, output::bytes(bytes))?;
-    for line in describe(engine).into_iter().chain(prefill_lines(&engine.prefill_path())) {
+    let lines = describe(engine).into_iter().chain(prefill_lines(&engine.prefill_path()));
+    for line in lines.chain(product_lines(engine)?) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;
@@ -129,7 +130,7 @@ fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Writ
     Ok(())
 }
 
-fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Value {
+fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Outcome<Value> {
     let results: Vec<Value> = results
         .iter()
         .map(|r| {
@@ -143,13 +144,18 @@ fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Value {
         })
         .collect();
     let bytes: u64 = engine.gguf().tensors().iter().map(|t| t.bytes).sum();
-    json!({
+    let path = engine.prefill_path();
+    Ok(json!({
         "zinc": program(),
         "model": { "file": name, "tensor_bytes": bytes },
         "engine": engine.summary(),
-        "prefill_path": engine.prefill_path(),
+        "products": {
+            "decode": engine.products(1)?.iter().map(products_json).collect::<Vec<_>>(),
+            "prefill": engine.products(path.chunk)?.iter().map(products_json).collect::<Vec<_>>(),
+        },
+        "prefill_path": path,
         "results": results,
-    })
+    }))
 }
 
 fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write) -> io::Result<()> {
@@ -170,6 +176,7 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
         "backend",
         "device",
         "driver",
+        "policy",
         "kv_type",
         "version",
         "commit",
@@ -193,6 +200,7 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
             s.backend.to_string(),
             s.device.clone(),
             s.driver.clone(),
+            s.policy.to_string(),
             s.kv_type.to_string(),
             env!("CARGO_PKG_VERSION").to_string(),
             env!("ZINC_COMMIT").to_string(),
@@ -207,6 +215,24 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
 pub fn tile_name(t: Tile) -> String {
     let spread = if t.spread { "" } else { "~" };
     format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
+}
+
+/// A product's kernel and tile in a word or two.
+pub fn product_name(product: Product) -> String {
+    match product {
+        Product::Columns(tile) => format!("{} {}", product.family(), tile_name(tile)),
+    }
+}
+
+/// The products of a step that are alike, for JSON.
+pub fn products_json(p: &Products) -> Value {
+    let tile = match p.product {
+        Product::Columns(tile) => tile_json(tile),
+    };
+    json!({
+        "format": p.class.format.name, "rows": p.class.m, "inner": p.class.k, "gated": p.class.gated, "columns": p.columns, "count": p.count,
+        "kernel": p.product.family(), "tile": tile,
+    })
 }
 
 /// A tile for JSON.

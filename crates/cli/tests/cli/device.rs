@@ -47,7 +47,8 @@ fn check_tells_how_a_model_runs() {
     let place = ["--backend", "vulkan", "--device", device];
     let vulkan = zinc(&[&["check", "-m", text(&model)], &place[..]].concat()).ok();
     assert!(vulkan.contains("weights") && vulkan.contains("KV cache"), "{vulkan}");
-    assert!(vulkan.contains("prompts  batched, 512 tokens a step"), "{vulkan}");
+    assert!(vulkan.contains("prompts  batched, 512 tokens a step, exact arithmetic"), "{vulkan}");
+    assert!(vulkan.contains("products gemv of"), "{vulkan}");
     let short = zinc(&[&["check", "-m", text(&model), "--budget", "64KiB"], &place[..]].concat());
     assert!(short.out.contains("FAULT") && short.out.contains("short"), "{}", short.out);
     short.fails(1);

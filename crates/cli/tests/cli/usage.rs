@@ -30,6 +30,7 @@ fn an_option_without_effect_is_refused() {
         &["--budget", "1GiB"],
         &["--device", "0"],
         &["--chunk", "8"],
+        &["--policy", "fast"],
         &["--disable", "fusion"],
     ] {
         let base = ["run", "-m", text(&model), "--backend", "cpu", "-n", "1", "a"];

@@ -133,7 +133,7 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Result<Vec<Step>, Unsuppor
                 None => continue,
             },
         };
-        steps.push(Step { layer: node.layer, label: node.label, call, ops, tile: None });
+        steps.push(Step { layer: node.layer, label: node.label, call, ops, product: None });
     }
     Ok(steps)
 }

@@ -10,14 +10,15 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-use crate::{Product, Unsupported};
+use crate::{Products, Unsupported};
 pub use call::Call;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::attention_shape;
 use std::collections::HashMap;
-use zinc_kernels::Policy;
-use zinc_kernels::gemv::{Cut, ProductClass, Tile};
+use zinc_kernels::gemv::{Cut, ProductClass};
+use zinc_kernels::product::{Chooser, Product};
+use zinc_kernels::{Policy, Precision};
 use zinc_plan::{Op, Plan, Rows};
 use zinc_vulkan::Capabilities;
 
@@ -53,12 +54,22 @@ pub struct Target<'a> {
     pub caps: &'a Capabilities,
     /// Tuning of the kernels for it.
     pub policy: &'a Policy,
-    /// How products are cut.
+    /// Which arithmetic kernels may use.
+    pub precision: Precision,
+    /// How exact products are cut.
     pub cut: &'a Cut,
     /// Fuse operations. Off, each operation is a call of its own.
     pub fuse: bool,
     /// Let every activation keep its memory until the end of the step, so that each can be looked at; else they share it.
     pub keep: bool,
+}
+
+impl<'a> Target<'a> {
+    /// What the choice of a product's kernel depends on.
+    pub fn chooser(&self) -> Chooser<'a> {
+        let &Target { caps, policy, precision, cut, .. } = self;
+        Chooser { caps, policy, precision, cut }
+    }
 }
 
 /// One call and what it stands for.
@@ -72,8 +83,8 @@ pub struct Step {
     pub call: Call,
     /// Operations of the plan that it does.
     pub ops: Vec<usize>,
-    /// How a product is cut; `None` for every other call.
-    pub tile: Option<Tile>,
+    /// The kernel of a product; `None` for every other call.
+    pub product: Option<Product>,
 }
 
 impl Step {
@@ -98,21 +109,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The products and how they are cut: those that are alike together.
-    pub fn products(&self, plan: &Plan) -> Vec<Product> {
-        let mut products: Vec<Product> = Vec::new();
+    /// The products, their kernels and how they are cut: those that are alike together.
+    pub fn products(&self, plan: &Plan) -> Vec<Products> {
+        let mut products: Vec<Products> = Vec::new();
         for step in &self.steps {
-            let (weight, gated, out, tile) = match (&step.call, step.tile) {
-                (&Call::Linear { weight, out, .. }, Some(tile)) => (weight, false, out, tile),
-                (&Call::GatedLinear { gate, out, .. }, Some(tile)) => (gate, true, out, tile),
+            let (weight, gated, out, product) = match (&step.call, step.product) {
+                (&Call::Linear { weight, out, .. }, Some(product)) => (weight, false, out, product),
+                (&Call::GatedLinear { gate, out, .. }, Some(product)) => (gate, true, out, product),
                 _ => continue,
             };
             let w = plan.weight(weight);
             let columns = self.shape.of(plan.act(out.act).rows);
             let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
             match products.iter_mut().find(|p| (p.class, p.columns) == (class, columns)) {
-                Some(product) => product.count += 1,
-                None => products.push(Product { class, columns, count: 1, tile }),
+                Some(alike) => alike.count += 1,
+                None => products.push(Products { class, columns, count: 1, product }),
             }
         }
         products
@@ -133,13 +144,13 @@ pub(crate) struct Compiler<'a> {
     target: &'a Target<'a>,
     /// The calls, not cut yet, by whether any rows have logits and whether all have: on more of a shape they do not depend.
     calls: HashMap<(bool, bool), Vec<Step>>,
-    tiles: select::Tiles,
+    products: select::Known,
 }
 
 impl<'a> Compiler<'a> {
     /// For a plan and a device.
     pub(crate) fn new(plan: &'a Plan, target: &'a Target<'a>) -> Compiler<'a> {
-        Compiler { plan, target, calls: HashMap::new(), tiles: select::Tiles::new() }
+        Compiler { plan, target, calls: HashMap::new(), products: select::Known::new() }
     }
 
     /// As [`compile`].
@@ -154,7 +165,7 @@ impl<'a> Compiler<'a> {
             }
         };
         for step in &mut steps {
-            step.tile = select::select(plan, target, step, shape, &mut self.tiles)?;
+            step.product = select::select(plan, target, step, shape, &mut self.products)?;
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
         let scratch = scratch::assign(plan, &steps, &aliases, shape, !target.keep);

@@ -4,28 +4,29 @@ use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use zinc_kernels::gemv::{ProductClass, Tile};
+use zinc_kernels::gemv::ProductClass;
+use zinc_kernels::product::{self, Product};
 use zinc_kernels::{attention, elementwise, embed, kv, norm, rope};
 use zinc_plan::{KvId, Plan, RopeId, WeightId};
 
-/// How products are cut, by class and columns: layers have the same ones.
-pub(super) type Tiles = BTreeMap<(ProductClass, u32), Tile>;
+/// The kernels of products, by class and columns: layers have the same ones.
+pub(super) type Known = BTreeMap<(ProductClass, u32), Product>;
 
-/// The kernel for a step: how it is cut, if it is a product.
+/// Whether there is a kernel for a step, and which if it is a product.
 pub(super) fn select(
     plan: &Plan,
     target: &Target<'_>,
     step: &Step,
     shape: Shape,
-    tiles: &mut Tiles,
-) -> Result<Option<Tile>, Unsupported> {
+    known: &mut Known,
+) -> Result<Option<Product>, Unsupported> {
     let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
     let mut product = |weight: WeightId, gated: bool| {
         let w = plan.weight(weight);
         let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
-        Ok(Some(match tiles.entry((class, rows)) {
+        Ok(Some(match known.entry((class, rows)) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => *new.insert(target.cut.tile(target.policy, &class, rows)?),
+            Entry::Vacant(new) => *new.insert(product::select(&target.chooser(), &class, rows)?),
         }))
     };
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;

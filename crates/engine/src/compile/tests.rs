@@ -17,7 +17,7 @@ fn caps() -> Capabilities {
 fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
     let caps = caps();
     let policy = Policy::of(&caps);
-    f(&Target { caps: &caps, policy: &policy, cut: &Cut::Policy, fuse, keep })
+    f(&Target { caps: &caps, policy: &policy, precision: Precision::Exact, cut: &Cut::Policy, fuse, keep })
 }
 
 fn plan_of(fixture: &str) -> Plan {
@@ -137,7 +137,7 @@ fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
         assert!(all.contains(&"k") && all.len() < 7, "{name}: {all:?}");
         let products =
             s.steps.iter().filter(|s| matches!(s.call, Call::Linear { .. } | Call::GatedLinear { .. }));
-        assert!(products.clone().count() > 0 && products.clone().all(|s| s.tile.is_some()));
+        assert!(products.clone().count() > 0 && products.clone().all(|s| s.product.is_some()));
     }
 }
 

@@ -3,8 +3,8 @@
 use super::recordings::Recordings;
 use super::widths::compile_all;
 use super::{Executor, RECORDINGS};
-use crate::compile::Target;
-use crate::{Error, Product};
+use crate::compile::{Target, compile};
+use crate::{Error, Products};
 use zinc_kernels::gemv::Cut;
 
 impl Executor {
@@ -14,8 +14,7 @@ impl Executor {
     /// # Errors
     /// More rows than the model was loaded for; a product that cannot be cut so. Nothing changes then.
     pub fn set_steps(&mut self, rows: u32, cut: Cut) -> Result<(), Error> {
-        let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
-        let target = Target { caps, policy, cut: &cut, fuse: self.fuse, keep: false };
+        let target = Target { cut: &cut, ..self.target(false) };
         let (widths, schedules, fallbacks) = compile_all(&self.plan, &target, rows.max(1))?;
         let scratch = schedules.values().map(|s| s.scratch.bytes).max().unwrap_or(0);
         let e = &self.extents;
@@ -39,8 +38,11 @@ impl Executor {
     }
 
     /// The products of a step of `rows` rows, one of them with logits.
-    pub fn products(&mut self, rows: u32) -> Result<Vec<Product>, Error> {
+    pub fn products(&self, rows: u32) -> Result<Vec<Products>, Error> {
         let shape = self.widths.shape(rows.clamp(1, self.widths.widest()), 1);
-        Ok(self.schedule(shape, false)?.products(&self.plan))
+        match self.schedules.get(&(shape, false)) {
+            Some(schedule) => Ok(schedule.products(&self.plan)),
+            None => Ok(compile(&self.plan, &self.target(false), shape)?.products(&self.plan)),
+        }
     }
 }

@@ -31,7 +31,14 @@ pub struct LoadPlan {
 pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> Result<LoadPlan, Error> {
     let caps = imaginary();
     let policy = Policy::of(&caps);
-    let target = Target { caps: &caps, policy: &policy, cut: &Cut::Policy, fuse: options.fuse, keep: false };
+    let target = Target {
+        caps: &caps,
+        policy: &policy,
+        precision: options.precision,
+        cut: &Cut::Policy,
+        fuse: options.fuse,
+        keep: false,
+    };
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
     let most = |_shape, _context| Ok(record::ATTENTION_BYTES);
@@ -82,7 +89,8 @@ pub(super) fn plan(
                 fallbacks.extend(too_wide.map(|no| narrowed(compiled.widest(), &no)));
                 let extents = extents(context);
                 schedules.retain(|shape, _| shape.rows <= rows);
-                let load = LoadPlan { context, path: PrefillPath::of(rows, fallbacks), memory };
+                let load =
+                    LoadPlan { context, path: PrefillPath::of(rows, target.precision, fallbacks), memory };
                 return Ok(Planned { load, extents, widths, schedules });
             }
             Err(no) if rows == 1 => return Err(no.into()),

@@ -33,8 +33,8 @@ use std::sync::Arc;
 use step::{Held, Key, Program, Source, Tail};
 use widths::Widths;
 use zinc_gguf::Gguf;
-use zinc_kernels::Kernels;
 use zinc_kernels::gemv::Cut;
+use zinc_kernels::{Kernels, Precision};
 use zinc_plan::Plan;
 use zinc_vulkan::{Device, MemoryKind, Slice, Stats, Ticket};
 
@@ -50,6 +50,7 @@ pub struct Executor {
     kernels: Kernels,
     plan: Arc<Plan>,
     kv_type: KvType,
+    precision: Precision,
     cut: Cut,
     fuse: bool,
     widths: Widths,
@@ -91,7 +92,8 @@ impl Executor {
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
         let (caps, policy) = (kernels.caps(), kernels.policy());
-        let target = Target { caps, policy, cut: &cut, fuse: options.fuse, keep: false };
+        let precision = options.precision;
+        let target = Target { caps, policy, precision, cut: &cut, fuse: options.fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
@@ -105,6 +107,7 @@ impl Executor {
             page_table: extents.page_table(),
             input_tickets: vec![None; buffers.inputs.len()],
             kv_type: options.kv_type,
+            precision,
             cut,
             fuse: options.fuse,
             device,
@@ -132,6 +135,11 @@ impl Executor {
     /// How products are cut.
     pub fn cut(&self) -> &Cut {
         &self.cut
+    }
+
+    /// Which arithmetic kernels may use.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Rows of a prefill step at most.
@@ -179,14 +187,18 @@ impl Executor {
         (self.decode_stats.dispatches, self.decode_stats.barriers)
     }
 
+    /// What schedules are compiled for.
+    fn target(&self, keep: bool) -> Target<'_> {
+        let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
+        Target { caps, policy, precision: self.precision, cut: &self.cut, fuse: self.fuse, keep }
+    }
+
     /// The schedule of a shape, compiled once.
     fn schedule(&mut self, shape: Shape, keep: bool) -> Result<Arc<Schedule>, Error> {
         if let Some(found) = self.schedules.get(&(shape, keep)) {
             return Ok(found.clone());
         }
-        let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
-        let target = Target { caps, policy, cut: &self.cut, fuse: self.fuse, keep };
-        let schedule = Arc::new(compile(&self.plan, &target, shape)?);
+        let schedule = Arc::new(compile(&self.plan, &self.target(keep), shape)?);
         self.schedules.insert((shape, keep), schedule.clone());
         Ok(schedule)
     }

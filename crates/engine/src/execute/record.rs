@@ -4,8 +4,9 @@ use super::Executor;
 use super::buffers::CANDIDATES;
 use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape};
 use crate::{Error, Unsupported};
-use zinc_kernels::gemv::{Epilogue, Gate, Tile, Weights};
+use zinc_kernels::gemv::{Epilogue, Gate, Weights};
 use zinc_kernels::kv::KvCache;
+use zinc_kernels::product::{self, Product};
 use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, kv, norm, sample};
@@ -168,7 +169,7 @@ impl<'a> Recording<'a> {
                 };
                 let (weights, x, out) = (self.matrix(weight), self.mat(x)?, self.mat(out)?);
                 let args = gemv::Args { weights, up: None, x, columns: rows, epilogue, out };
-                gemv::record(k, rec, label, &args, tile(step)?)?;
+                product::record(k, rec, label, &args, product(step)?)?;
             }
             Call::GatedLinear { x, gate, up, kind, out } => {
                 let kind = match kind {
@@ -180,7 +181,7 @@ impl<'a> Recording<'a> {
                     (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
                 let args = gemv::Args { weights, up, x, columns: rows, epilogue, out };
-                gemv::record(k, rec, label, &args, tile(step)?)?;
+                product::record(k, rec, label, &args, product(step)?)?;
             }
             Call::Rope { x, head_size, table, pairing, out } => {
                 let (x, out, rotation) = (self.mat(x)?, self.mat(out)?, self.rotation(table, pairing));
@@ -316,7 +317,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// How a step's product is cut: `compile` says so for every product.
-fn tile(step: &Step) -> Result<Tile, Error> {
-    step.tile.ok_or_else(|| Error::Option(format!("the product `{}` was not cut", step.full_label())))
+/// The kernel of a step's product: `compile` names it for every product.
+fn product(step: &Step) -> Result<Product, Error> {
+    step.product.ok_or_else(|| Error::Option(format!("the product `{}` has no kernel", step.full_label())))
 }

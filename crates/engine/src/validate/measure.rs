@@ -1,5 +1,7 @@
 //! How far results are apart, and how far they may be.
 
+use super::report::Against;
+use crate::KvType;
 use serde::Serialize;
 use zinc_testkit::{max_abs_diff, tolerance};
 
@@ -14,6 +16,18 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
+    /// How close batched prefill must be to another path, under the fast policy or the exact one.
+    pub(super) fn of(against: Against, fast: bool, kv_type: &str) -> Tolerance {
+        match against {
+            _ if fast => Tolerance::RelativeRms(tolerance::LOGITS_FAST),
+            Against::PerToken => Tolerance::Bits,
+            Against::CpuReference if kv_type == KvType::F32.name() => {
+                Tolerance::RelativeRms(tolerance::LOGITS_F32)
+            }
+            Against::CpuReference => Tolerance::RelativeRms(tolerance::LOGITS_F16_MAX),
+        }
+    }
+
     /// Whether two rows are close enough, by their relative RMS. What is not a number is never close to anything.
     fn allows(self, got: &[f32], want: &[f32], rms: f64) -> bool {
         match self {

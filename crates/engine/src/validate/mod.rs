@@ -16,7 +16,7 @@ mod tests;
 
 use crate::engine::Backend;
 use crate::execute::{Executor, KvRows};
-use crate::{Engine, Error, KvType, Part, PartOutput, Sequence, Want};
+use crate::{Engine, Error, Part, PartOutput, Precision, Sequence, Want};
 #[cfg(feature = "fault-injection")]
 pub use fault::Fault;
 use measure::Pair;
@@ -26,7 +26,6 @@ pub use report::{Against, Comparison, FirstDifference, ValidationReport};
 use search::part_of;
 use std::time::Instant;
 use zinc_plan::Op;
-use zinc_testkit::tolerance;
 
 /// What to compare.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -122,13 +121,11 @@ impl Engine {
         if !self.model.plan.states.is_empty() {
             return Err(nothing_to_compare("recurrent states cannot be taken back"));
         }
-        let reference = match self.summary.kv_type == KvType::F32.name() {
-            true => tolerance::LOGITS_F32,
-            false => tolerance::LOGITS_F16_MAX,
-        };
-        let mut comparisons = vec![Comparison::new(Against::PerToken, Tolerance::Bits)];
+        let fast = self.summary.policy == Precision::Fast.name();
+        let limit = |against| Comparison::new(against, Tolerance::of(against, fast, self.summary.kv_type));
+        let mut comparisons = vec![limit(Against::PerToken)];
         if options.reference {
-            comparisons.push(Comparison::new(Against::CpuReference, Tolerance::RelativeRms(reference)));
+            comparisons.push(limit(Against::CpuReference));
         }
         Ok(ValidationReport {
             ok: true,

@@ -82,6 +82,7 @@ impl Usage {
             "predicted_ms": t.decode_seconds * 1e3,
             "predicted_per_second": rate(t.generated_tokens.saturating_sub(1), t.decode_seconds),
             "prefill_path": t.prefill.path,
+            "policy": t.prefill.policy,
             "prefill_rows": t.prefill.chunk,
             "prefill_fallbacks": t.prefill.fallbacks,
         })

@@ -5,7 +5,7 @@ use super::Way;
 use crate::error::Outcome;
 use std::ops::ControlFlow;
 use std::time::Instant;
-use zinc_engine::{Engine, Event, GenerateOptions, Product, Sequence, Stats, Want};
+use zinc_engine::{Engine, Event, GenerateOptions, Products, Sequence, Stats, Want};
 
 /// How much to measure.
 pub struct Limits {
@@ -26,7 +26,7 @@ pub struct Tried {
     /// Tokens of a step at most.
     pub chunk: u32,
     /// The products of the widest step.
-    pub products: Vec<Product>,
+    pub products: Vec<Products>,
     /// What came out, or why nothing was measured.
     pub outcome: Result<Figures, String>,
 }

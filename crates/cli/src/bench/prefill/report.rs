@@ -1,7 +1,7 @@
 //! The ways beside each other: as a table, Markdown, JSON and a plot.
 
 use super::super::plot::{Axis, Plot, Point, Series};
-use super::super::report::{program, tile_json, tile_name};
+use super::super::report::{product_name, products_json, program};
 use super::About;
 use super::measure::{Figures, Tried, middle};
 use super::ways::Kind;
@@ -9,7 +9,7 @@ use crate::load::describe;
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use zinc_engine::{Engine, Product};
+use zinc_engine::{Engine, Products};
 
 /// A way and a prompt beside the other ways of the same prompt.
 pub struct Compared<'a> {
@@ -30,7 +30,7 @@ pub fn compare(tried: &[Tried]) -> Vec<Compared<'_>> {
 impl<'a> Compared<'a> {
     fn of(tried: &'a Tried, all: &'a [Tried]) -> Compared<'a> {
         let same = || all.iter().filter(|o| o.prompt == tried.prompt && o.outcome.is_ok());
-        let reference = same().find(|o| o.way.exact()).filter(|&o| !std::ptr::eq(o, tried));
+        let reference = same().find(|o| o.way.is_reference()).filter(|&o| !std::ptr::eq(o, tried));
         let per_token = same().find(|o| o.way.kind == Kind::PerToken);
         let seconds = |o: &Tried| o.outcome.as_ref().map(|f| middle(&f.first)).ok();
         Compared { tried, reference, per_token: per_token.and_then(seconds) }
@@ -107,8 +107,8 @@ impl Compared<'_> {
         }
     }
 
-    /// The product with most weights: its tile stands for the others in tables.
-    fn largest(&self) -> Option<&Product> {
+    /// The product with most weights: it stands for the others in tables.
+    fn largest(&self) -> Option<&Products> {
         self.tried.products.iter().max_by_key(|p| p.weights())
     }
 }
@@ -136,7 +136,7 @@ const HEADINGS: [(&str, Align); 13] = [
     ("prompt", Align::Right),
     ("way", Align::Left),
     ("step", Align::Right),
-    ("largest product's tile", Align::Left),
+    ("largest product", Align::Left),
     ("tok/s", Align::Right),
     ("min", Align::Right),
     ("max", Align::Right),
@@ -150,7 +150,7 @@ const HEADINGS: [(&str, Align); 13] = [
 
 fn cells(c: &Compared<'_>) -> [String; 13] {
     let empty = String::new;
-    let tile = c.largest().map_or_else(empty, |p| tile_name(p.tile));
+    let tile = c.largest().map_or_else(empty, |p| product_name(p.product));
     let head = [c.tried.prompt.to_string(), c.tried.way.name(), c.tried.chunk.to_string(), tile];
     let tail = match (&c.tried.outcome, c.rates()) {
         (Ok(f), Some([median, min, max])) => [
@@ -259,8 +259,8 @@ pub fn as_json(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Valu
             let mut value = json!({
                 "way": c.tried.way.name(), "kind": c.tried.way.kind.name(), "path": c.tried.path,
                 "chunk": c.tried.chunk, "columns": c.tried.way.columns(),
-                "tile": c.largest().map(|p| tile_json(p.tile)),
-                "products": c.tried.products.iter().map(product_json).collect::<Vec<_>>(),
+                "tile": c.largest().map(|p| products_json(p)["tile"].clone()),
+                "products": c.tried.products.iter().map(products_json).collect::<Vec<_>>(),
                 "policy": s.policy, "backend": s.backend, "device": s.device, "driver": s.driver, "model": about.model,
                 "prompt_tokens": c.tried.prompt, "generated_tokens": about.generate,
             });
@@ -283,14 +283,6 @@ pub fn as_json(engine: &Engine, about: &About, results: &[Compared<'_>]) -> Valu
     json!({
         "zinc": program(), "model": { "file": about.model, "tensor_bytes": about.bytes },
         "engine": s, "results": results,
-    })
-}
-
-/// A product for JSON.
-fn product_json(p: &Product) -> Value {
-    json!({
-        "format": p.class.format.name, "rows": p.class.m, "inner": p.class.k, "gated": p.class.gated, "columns": p.columns, "count": p.count,
-        "tile": tile_json(p.tile),
     })
 }
 

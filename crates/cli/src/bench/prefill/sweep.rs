@@ -53,17 +53,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 /// The policy's own way, then all that is swept over.
 fn ways(engine: &Engine, default: u32, chunks: &[u32], args: &Args) -> Vec<Way> {
-    let most = engine.prefill_path().chunk;
-    let mut ways = vec![Way { kind: Kind::Default, rows: default.min(most), cut: engine.cut() }];
+    let mut ways = vec![Way::new(engine, Kind::Default, default, engine.cut())];
     let rows: Vec<Option<u32>> =
         if args.rows.is_empty() { vec![None] } else { args.rows.iter().copied().map(Some).collect() };
     for &chunk in chunks {
         for &rows in &rows {
-            ways.extend(args.columns.iter().map(|&columns| Way {
-                kind: Kind::KParallel,
-                rows: chunk.min(most),
-                cut: Cut::Workgroup { columns, rows },
-            }));
+            ways.extend(
+                args.columns.iter().map(|&columns| {
+                    Way::new(engine, Kind::KParallel, chunk, Cut::Workgroup { columns, rows })
+                }),
+            );
         }
     }
     ways

@@ -1,7 +1,7 @@
 //! The ways to read a prompt.
 
 use crate::output::plural;
-use zinc_engine::{Cut, Engine};
+use zinc_engine::{Cut, Engine, Precision};
 
 /// A way to read a prompt.
 #[derive(Clone)]
@@ -10,6 +10,8 @@ pub struct Way {
     /// Tokens of a step at most.
     pub rows: u32,
     pub cut: Cut,
+    /// Whether the engine runs under the fast policy, where bits depend on the kernels that a number of rows takes.
+    pub fast: bool,
 }
 
 /// What is special about a way.
@@ -38,6 +40,12 @@ impl Kind {
 }
 
 impl Way {
+    /// A way to read prompts with a loaded model; no more rows a step than it was loaded for.
+    pub fn new(engine: &Engine, kind: Kind, rows: u32, cut: Cut) -> Way {
+        let fast = engine.summary().policy == Precision::Fast.name();
+        Way { kind, rows: rows.min(engine.prefill_path().chunk), cut, fast }
+    }
+
     /// For reports.
     pub fn name(&self) -> String {
         match (self.kind, self.columns()) {
@@ -71,9 +79,14 @@ impl Way {
         }
     }
 
-    /// Whether the way adds in the order of the device's policy, so that results have the same bits.
-    pub fn exact(&self) -> bool {
+    /// Whether the way adds in the order of the device's policy, so that results have the same bits under the exact policy.
+    pub fn is_reference(&self) -> bool {
         self.kind != Kind::SerialK
+    }
+
+    /// Whether results must have the reference's bits.
+    pub fn exact(&self) -> bool {
+        self.is_reference() && !self.fast
     }
 }
 
@@ -81,7 +94,7 @@ impl Way {
 /// not cut.
 pub fn all(engine: &Engine, default: u32, columns: &[u32], serial: &[u32]) -> Vec<Way> {
     let most = engine.prefill_path().chunk;
-    let way = |kind, rows: u32, cut| Way { kind, rows: rows.min(most), cut };
+    let way = |kind, rows, cut| Way::new(engine, kind, rows, cut);
     let mut ways = vec![way(Kind::PerToken, 1, Cut::Policy)];
     if engine.summary().backend == "vulkan" {
         ways.extend(serial.iter().map(|&c| way(Kind::SerialK, default.max(c), Cut::SerialK { columns: c })));

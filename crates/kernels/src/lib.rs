@@ -24,6 +24,7 @@ pub mod gemv;
 pub mod kv;
 pub mod norm;
 pub mod product;
+pub mod recurrent;
 pub mod rope;
 pub mod sample;
 
@@ -58,6 +59,7 @@ pub fn kernels() -> Vec<Kernel> {
         rope::KERNELS,
         kv::KERNELS,
         attention::KERNELS,
+        recurrent::KERNELS,
         elementwise::KERNELS,
         sample::KERNELS,
     ]
@@ -76,6 +78,7 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
         ("rope", rope::suite),
         ("kv", kv::suite),
         ("attention", attention::suite),
+        ("recurrent", recurrent::suite),
         ("elementwise", elementwise::suite),
         ("sample", sample::suite),
     ]

@@ -35,3 +35,6 @@ pub const ATTENTION_REL: f32 = 1e-5;
 
 /// Log-sum-exp, absolute for a sum relative to its maximum: an f32 sum of up to 300,000 exponentials by parts.
 pub const LOG_SUM_EXP: f32 = 1e-5;
+
+/// A delta net's output or state, times the largest of all: f32 sums over up to 256 keys, carried over some dozens of rows.
+pub const RECURRENT_REL: f32 = 1e-5;

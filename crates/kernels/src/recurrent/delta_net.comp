@@ -1,0 +1,164 @@
+#version 460
+// The gated delta rule over each sequence's rows: per value head, with the state S of a row of keys for each value,
+//     S = decay·S;  d = rate·(v - S·k);  S = S + d ⊗ k;  out = S·q
+//
+// A workgroup takes a part, a head and a slice of values; a value's row of S depends on no other one. LANES lanes are a team: they split
+// the keys of COLUMNS values, hold their part of S in registers, walk the part's rows, and store S once. The products with the old S
+// are all that a row waits for: S·k and S·q are summed together, and d and out follow from them and from k·q.
+//
+// The next row's q, k and v are loaded while a row is computed. The gates of as many rows as a subgroup has lanes are computed at a time.
+#include "types.glsl"
+#include "chunk.glsl"
+#include "activation.glsl"
+#include "runs.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 2) const uint KEY_SIZE = 128;
+layout(constant_id = 3) const uint LANES = 1; // a power of two, at most a subgroup; KEY_SIZE is a multiple of 4 · LANES
+layout(constant_id = 4) const uint COLUMNS = 1;
+layout(constant_id = 5) const bool GROUPED = false;
+
+layout(push_constant, scalar) uniform Push {
+    F32In q;
+    F32In k;
+    F32In v;
+    F32In alpha;
+    F32In beta;
+    F32In dt_bias;
+    F32In a;
+    uvec2 state; // [slot][head][value][key]
+    RunsIn runs;
+    F32 out_;
+    uint parts;
+    uint heads;
+    uint key_heads;
+    uint value_size;
+    uint slices; // of a head
+    uint q_stride;
+    uint k_stride;
+    uint v_stride;
+    uint alpha_stride;
+    uint beta_stride;
+    uint out_stride;
+} p;
+
+const uint QUADS = KEY_SIZE / (4 * LANES); // of a lane
+const uint SUMS = 2 * COLUMNS + 1;
+
+// ln(1 + e) for 0 <= e <= 1 by the series of 2·artanh(e / (2 + e)): Vulkan's log is coarse near 1.
+float log_1_plus(float e) {
+    float s = e / (2.0 + e), square = s * s, series = 1.0 / 17.0;
+    [[unroll]] for (int n = 15; n > 0; n -= 2) series = fma(series, square, 1.0 / float(n));
+    return 2.0 * s * series;
+}
+
+// Decay and rate of a row.
+vec2 gates(uint row, uint head) {
+    float x = p.alpha.v[row * p.alpha_stride + head] + p.dt_bias.v[head];
+    float softplus = max(x, 0.0) + log_1_plus(exp(-min(abs(x), 80.0)));
+    return vec2(exp(min(softplus * p.a.v[head], 80.0)), sigmoid(p.beta.v[row * p.beta_stride + head]));
+}
+
+vec4 s[COLUMNS * QUADS];
+// Of the next row.
+vec4 next_k[QUADS], next_q[QUADS];
+float next_v[COLUMNS];
+
+void main() {
+    uint group = folded_group();
+    uint slice = group % p.slices, head = group / p.slices % p.heads, part = group / p.slices / p.heads;
+    if (part >= p.parts) return;
+    Run run = p.runs.v[part];
+    if (run.total == 0) return;
+
+    uint teams = gl_WorkGroupSize.x / LANES;
+    uint team = (gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID) / LANES;
+    uint lane = gl_SubgroupInvocationID % LANES;
+    uint first = slice * teams * COLUMNS + team; // its values are `teams` apart
+    if (run.to == NO_STATE) {
+        for (uint t = 0; t < run.total; t++) {
+            for (uint c = lane; c < COLUMNS; c += LANES) {
+                uint value = first + c * teams;
+                if (value < p.value_size) {
+                    p.out_.v[run_row(run, t) * p.out_stride + head * p.value_size + value] = 0.0;
+                }
+            }
+        }
+        return;
+    }
+    uint key_head = GROUPED ? head / (p.heads / p.key_heads) : head % p.key_heads;
+    uint keys = key_head * KEY_SIZE + 4 * lane; // a lane's quads are 4 · LANES keys apart
+    uint slot_bytes = 4 * KEY_SIZE * p.value_size * p.heads;
+    // Values beyond the end stand for the last one.
+    uint values[COLUMNS];
+    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+        values[c] = head * p.value_size + min(first + c * teams, p.value_size - 1);
+    }
+    Vec4In before = Vec4In(address_at(p.state, run.from, slot_bytes));
+    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            uint at = values[c] * (KEY_SIZE / 4) + i * LANES + lane;
+            s[c * QUADS + i] = vec4(0.0);
+            if (run.from != NO_STATE) s[c * QUADS + i] = before.v[at];
+        }
+    }
+
+    uint next_row = run_row(run, 0);
+    vec2 gate = vec2(0.0);
+    for (uint t = 0; t <= run.total; t++) {
+        vec4 k[QUADS], q[QUADS];
+        float v[COLUMNS];
+        uint row = next_row;
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            k[i] = next_k[i];
+            q[i] = next_q[i];
+        }
+        [[unroll]] for (uint c = 0; c < COLUMNS; c++) v[c] = next_v[c];
+        if (t < run.total) {
+            next_row = run_row(run, t);
+            [[unroll]] for (uint i = 0; i < QUADS; i++) {
+                next_k[i] = load4(p.k, next_row * p.k_stride + keys + 4 * LANES * i, 4);
+                next_q[i] = load4(p.q, next_row * p.q_stride + keys + 4 * LANES * i, 4);
+            }
+            [[unroll]] for (uint c = 0; c < COLUMNS; c++) next_v[c] = p.v.v[next_row * p.v_stride + values[c]];
+        }
+        if (t == 0) continue; // the first row is on its way
+
+        uint step = (t - 1) % gl_SubgroupSize;
+        if (step == 0) gate = gates(run_row(run, min(t - 1 + gl_SubgroupInvocationID, run.total - 1)), head);
+        float decay = subgroupShuffle(gate.x, step), rate = subgroupShuffle(gate.y, step);
+
+        float sums[SUMS];
+        [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            [[unroll]] for (uint e = 0; e < 4; e++) {
+                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                    sums[2 * c] = fma(s[c * QUADS + i][e], k[i][e], sums[2 * c]);
+                    sums[2 * c + 1] = fma(s[c * QUADS + i][e], q[i][e], sums[2 * c + 1]);
+                }
+                sums[SUMS - 1] = fma(k[i][e], q[i][e], sums[SUMS - 1]);
+            }
+        }
+        // Both partners add the same two numbers, so all lanes have the same bits.
+        [[unroll]] for (uint distance = 1; distance < LANES; distance *= 2) {
+            [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] += subgroupShuffleXor(sums[i], distance);
+        }
+        [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+            float d = rate * fma(-decay, sums[2 * c], v[c]);
+            [[unroll]] for (uint i = 0; i < QUADS; i++) {
+                s[c * QUADS + i] = fma(vec4(d), k[i], decay * s[c * QUADS + i]);
+            }
+            if (lane == c % LANES && first + c * teams < p.value_size) {
+                p.out_.v[row * p.out_stride + values[c]] = fma(d, sums[SUMS - 1], decay * sums[2 * c + 1]);
+            }
+        }
+    }
+
+    Vec4 after = Vec4(address_at(p.state, run.to, slot_bytes));
+    [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+        if (first + c * teams >= p.value_size) continue;
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            after.v[values[c] * (KEY_SIZE / 4) + i * LANES + lane] = s[c * QUADS + i];
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The gated delta rule over a sequence's rows, with the state in registers from the first row to the last.
+
+use super::{Parts, Run};
+use crate::launch::{Launch, groups_over, refuse};
+use crate::{DeviceClass, Error, Kernel, Kernels, Mat, Unsupported};
+use bytemuck::{Pod, Zeroable};
+use zinc_vulkan::{Binding, Recorder, Slice};
+
+pub(super) const KERNEL: Kernel =
+    Kernel { stem: "delta_net", bindings: 10, params_bytes: size_of::<Params>() as u32 };
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    parts: u32,
+    heads: u32,
+    key_heads: u32,
+    value_size: u32,
+    slices: u32,
+    q_stride: u32,
+    k_stride: u32,
+    v_stride: u32,
+    alpha_stride: u32,
+    beta_stride: u32,
+    out_stride: u32,
+}
+
+/// Heads of a delta net.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Value heads.
+    pub heads: u32,
+    /// Key heads, of which `heads` is a multiple.
+    pub key_heads: u32,
+    /// Elements of a key head.
+    pub key_size: u32,
+    /// Elements of a value head.
+    pub value_size: u32,
+    /// Value head h has key head h / (heads / key_heads), else h mod key_heads.
+    pub grouped: bool,
+}
+
+/// Operands.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<'a> {
+    /// Query heads, `key_heads · key_size` columns.
+    pub q: Mat<'a>,
+    /// Key heads, as many columns.
+    pub k: Mat<'a>,
+    /// Value heads, `heads · value_size` columns.
+    pub v: Mat<'a>,
+    /// A column a value head.
+    pub alpha: Mat<'a>,
+    /// A column a value head.
+    pub beta: Mat<'a>,
+    /// f32 a value head.
+    pub dt_bias: &'a Slice,
+    /// f32 a value head.
+    pub a: &'a Slice,
+    /// Heads.
+    pub shape: Shape,
+    /// The slots' states.
+    pub state: &'a Slice,
+    /// The parts of the step.
+    pub parts: Parts<'a>,
+    /// Output, as wide as `v`.
+    pub out: Mat<'a>,
+    /// Rows.
+    pub rows: u32,
+}
+
+/// Lanes that split the keys of a value, where a subgroup has as many.
+const LANES: u32 = 8;
+/// Values of a team of lanes.
+const COLUMNS: u32 = 2;
+/// Most elements of a key head: a lane holds its part of two values' keys.
+const KEY_SIZE: u32 = 256;
+
+/// Lanes of a team. They decide the order of sums, so they depend on heads and device alone.
+///
+/// # Errors
+/// [`Unsupported`] where key heads are no multiple of 4 elements, or longer than 256, or value heads no multiple of key heads.
+pub fn select(subgroup_size: u32, shape: &Shape) -> Result<u32, Unsupported> {
+    let &Shape { heads, key_heads, key_size, value_size, .. } = shape;
+    let whole = heads > 0 && key_heads > 0 && value_size > 0 && heads.is_multiple_of(key_heads);
+    let quads = key_size / 4;
+    let state = u64::from(heads) * u64::from(value_size) * u64::from(key_size) * 4;
+    if !whole || quads == 0 || !key_size.is_multiple_of(4) || key_size > KEY_SIZE || state > 1 << 31 {
+        let heads = format!("{heads} heads of {value_size} values, {key_heads} key heads of {key_size}");
+        return refuse("delta_net", format!("{heads}; keys must be a multiple of 4, at most {KEY_SIZE}"));
+    }
+    let most = LANES.min(subgroup_size);
+    Ok(most.min(1 << quads.trailing_zeros()))
+}
+
+/// Records the scan.
+///
+/// # Errors
+/// Widths that do not fit, buffers too short, what the device says.
+pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
+    let (shape, rows) = (&args.shape, args.rows);
+    let lanes = select(k.subgroup_size(), shape)?;
+    let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
+    let widths =
+        [args.q.width, args.k.width, args.v.width, args.out.width, args.alpha.width, args.beta.width];
+    if widths != [keys, keys, values, values, shape.heads, shape.heads] {
+        return Ok(refuse("delta_net", format!("columns {widths:?} for {shape:?}"))?);
+    }
+    let threads = k.threads(if k.policy().class == DeviceClass::Software { 16 } else { 128 });
+    let slices = shape.value_size.div_ceil(threads / lanes * COLUMNS);
+    let params = Params {
+        parts: args.parts.count,
+        heads: shape.heads,
+        key_heads: shape.key_heads,
+        value_size: shape.value_size,
+        slices,
+        q_stride: args.q.stride,
+        k_stride: args.k.stride,
+        v_stride: args.v.stride,
+        alpha_stride: args.alpha.stride,
+        beta_stride: args.beta.stride,
+        out_stride: args.out.stride,
+    };
+    let aligned = args.q.is_vec4(rows) && args.k.is_vec4(rows);
+    let groups = u64::from(args.parts.count) * u64::from(shape.heads) * u64::from(slices);
+    k.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &[],
+            specialization: &[
+                (0, threads),
+                (1, u32::from(aligned)),
+                (2, shape.key_size),
+                (3, lanes),
+                (4, COLUMNS),
+                (5, u32::from(shape.grouped)),
+            ],
+            bindings: &[
+                Binding::read(&args.q.bytes(rows)?),
+                Binding::read(&args.k.bytes(rows)?),
+                Binding::read(&args.v.bytes(rows)?),
+                Binding::read(&args.alpha.bytes(rows)?),
+                Binding::read(&args.beta.bytes(rows)?),
+                Binding::read(args.dt_bias),
+                Binding::read(args.a),
+                Binding::read_write(args.state),
+                Binding::read(&args.parts.runs.slice(0, u64::from(args.parts.count) * Run::BYTES)?),
+                Binding::write(&args.out.bytes(rows)?),
+            ],
+            params: bytemuck::bytes_of(&params),
+            groups: groups_over("delta_net", groups, 1)?,
+            label,
+        },
+    )
+}

@@ -1,0 +1,378 @@
+//! The recurrent operations against their oracles: parts of one and many rows in one step, states from and to any slot, rows that only fill
+//! up the step; and one step against many, bit for bit.
+
+use super::delta_net::Shape;
+use super::{NO_STATE, PartRows, Parts, Run, RunTable, conv, delta_net, reference};
+use crate::Kernels;
+use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
+use zinc_testkit::{Rng, shape_classes, tolerance::ACTIVATION_REL, tolerance::RECURRENT_REL};
+use zinc_vulkan::Slice;
+
+/// Every case of this family.
+pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
+    let mut suite = Suite::new(kernels, "recurrent");
+    let several = Split { filler: 3, parts: vec![(1, 0), (5, 1), (0, 4), (2, 0), (17, 1)] };
+    for (channels, taps) in [(1, 4), (127, 4), (128, 1), (129, 2), (384, 5)] {
+        suite.case(format!("conv {channels} x {taps}, parts"), |s| convolution(s, channels, taps, &several));
+    }
+    for rows in shape_classes(4) {
+        let one = Split { filler: rows % 3, parts: vec![(rows - 1, 1)] };
+        suite.case(format!("conv 70 x 4, {rows} rows"), |s| convolution(s, 70, 4, &one));
+    }
+    suite.case("conv in steps", |s| convolution_in_steps(s));
+
+    let head = |heads, key_heads, key_size, value_size, grouped| Shape {
+        heads,
+        key_heads,
+        key_size,
+        value_size,
+        grouped,
+    };
+    let qwen = head(4, 2, 128, 128, false);
+    let shapes = [
+        qwen,
+        Shape { grouped: true, ..qwen },
+        head(1, 1, 4, 1, false),
+        head(3, 3, 12, 5, true),
+        head(6, 3, 64, 33, true),
+        head(2, 1, 256, 31, false),
+    ];
+    for shape in &shapes {
+        for layout in [Layout::Columns, Layout::Unaligned] {
+            suite.case(format!("delta_net {shape:?}, parts, {layout:?}"), |s| {
+                scan(s, shape, &several, layout)
+            });
+        }
+    }
+    // Around the rows whose gates are computed at a time.
+    for rows in shape_classes(kernels.subgroup_size() as usize) {
+        let one = Split { filler: rows % 2, parts: vec![(rows - 1, 1)] };
+        let shape = head(2, 1, 64, 16, false);
+        suite.case(format!("delta_net {rows} rows"), |s| scan(s, &shape, &one, Layout::Columns));
+    }
+    suite.case("delta_net in steps", |s| scan_in_steps(s, &qwen));
+    suite.case("delta_net of extreme gates", |s| extremes(s));
+    suite.finish()
+}
+
+/// Rows of a step: rows of nobody, then those of the parts (without and with logits).
+struct Split {
+    filler: usize,
+    parts: Vec<(usize, usize)>,
+}
+
+/// A step's table, on the host and on the device.
+struct Table {
+    host: RunTable,
+    runs: Slice,
+    row_parts: Slice,
+    slots: usize,
+}
+
+impl Table {
+    /// The parts begin with no state, in the slot that they end in, and in another one's slot, in turn.
+    fn new(s: &Suite<'_>, split: &Split) -> Result<Table, Failure> {
+        let part = |(i, &(plain, with_logits)): (usize, &(usize, usize))| {
+            let (to, other) = (2 * i as u32 + 1, 2 * i as u32);
+            let from = [other, NO_STATE, to][i % 3];
+            PartRows { from, to, plain: plain as u32, with_logits: with_logits as u32 }
+        };
+        let parts: Vec<PartRows> = split.parts.iter().enumerate().map(part).collect();
+        Table::of(s, split.filler as u32, &parts, 2 * split.parts.len())
+    }
+
+    fn of(s: &Suite<'_>, filler: u32, parts: &[PartRows], slots: usize) -> Result<Table, Failure> {
+        let mut host = RunTable::new(filler, parts);
+        host.runs.push(Run::default()); // an entry that is not used
+        Ok(Table { runs: s.values(&host.runs)?, row_parts: s.values(&host.row_parts)?, host, slots })
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts { runs: &self.runs, row_parts: &self.row_parts, count: self.host.runs.len() as u32 }
+    }
+
+    fn rows(&self) -> usize {
+        self.host.row_parts.len()
+    }
+
+    /// For each part with a state: where it is, and its rows.
+    fn each(&self) -> impl Iterator<Item = (Run, Vec<usize>)> {
+        let used = self.host.runs.iter().filter(|r| r.total > 0 && r.to != NO_STATE);
+        used.map(|&r| (r, (0..r.total).map(|t| r.row(t) as usize).collect()))
+    }
+}
+
+/// The part of a slot in all slots' states.
+fn slot_of(states: &[f32], slots: usize, slot: u32) -> &[f32] {
+    let n = states.len() / slots;
+    &states[slot as usize * n..][..n]
+}
+
+fn before(states: &[f32], slots: usize, from: u32) -> Vec<f32> {
+    match from {
+        NO_STATE => vec![0.0; states.len() / slots],
+        from => slot_of(states, slots, from).to_vec(),
+    }
+}
+
+fn put(states: &mut [f32], slots: usize, to: u32, state: &[f32]) {
+    let n = states.len() / slots;
+    states[to as usize * n..][..n].copy_from_slice(state);
+}
+
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |m, v| m.max(v.abs()))
+}
+
+fn convolution(s: &Suite<'_>, channels: usize, taps: usize, split: &Split) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let table = Table::new(s, split)?;
+    let x = Host::random(&mut rng, table.rows(), channels, 1.0);
+    let weight = rng.normals(channels * taps, 0.5);
+    let mut states = rng.normals(table.slots * (taps - 1) * channels, 1.0);
+    let (weight_on, state_on) = (s.values(&weight)?, s.values(&states)?);
+    let (x_on, out) = (s.upload(&x)?, s.output(table.rows(), channels)?);
+    let args = conv::Args {
+        x: x_on.mat(),
+        weight: &weight_on,
+        taps: taps as u32,
+        state: &state_on,
+        parts: table.parts(),
+        out: out.mat(),
+        rows: table.rows() as u32,
+    };
+    s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
+    let mut want = Host { width: channels, data: vec![0.0; table.rows() * channels] };
+    let old = states.clone();
+    for (run, rows) in table.each() {
+        let mut state = before(&old, table.slots, run.from);
+        let inputs: Vec<&[f32]> = rows.iter().map(|&r| &x.data[r * channels..][..channels]).collect();
+        let outputs = reference::conv(&inputs, &weight, taps, &mut state);
+        for (row, values) in rows.iter().zip(outputs) {
+            want.data[row * channels..][..channels].copy_from_slice(&values);
+        }
+        put(&mut states, table.slots, run.to, &state);
+    }
+    let size = largest(&weight) * largest(&x.data).max(largest(&states)) * taps as f32;
+    s.compare(&out, &want, |_, _, _| ACTIVATION_REL * size)?;
+    same(&s.read_values(&state_on)?[..states.len()], &states, "state")
+}
+
+/// Whether bits are the same.
+fn same(got: &[f32], want: &[f32], what: &str) -> Result<(), Failure> {
+    match got.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits()) {
+        Some(i) => Err(format!("element {i} of the {what} is {:e} for {:e}", got[i], want[i]).into()),
+        None => Ok(()),
+    }
+}
+
+/// Sizes of steps that cut a text in every way around the taps.
+const STEPS: [usize; 8] = [1, 1, 1, 2, 3, 4, 17, 8];
+
+/// The rows of a text in one step, and in [`STEPS`].
+fn in_steps(step: &mut dyn FnMut(usize, usize, u32) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut first = 0;
+    for rows in STEPS {
+        step(first, rows, if first == 0 { NO_STATE } else { 1 })?;
+        first += rows;
+    }
+    Ok(())
+}
+
+fn convolution_in_steps(s: &Suite<'_>) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let (channels, taps, all) = (65, 4, STEPS.iter().sum::<usize>());
+    let x = Host::random(&mut rng, all, channels, 1.0);
+    let weight = s.values(&rng.normals(channels * taps, 0.5))?;
+    let run = |first: usize, rows: usize, from: u32, state: &Slice| {
+        let part = PartRows { from, to: 1, plain: rows as u32 - 1, with_logits: 1 };
+        let table = Table::of(s, 0, &[part], 2)?;
+        let data = x.data[first * channels..][..rows * channels].to_vec();
+        let (x_on, out) = (s.upload(&Host { width: channels, data })?, s.output(rows, channels)?);
+        let (x, parts) = (x_on.mat(), table.parts());
+        let (taps, rows) = (taps as u32, rows as u32);
+        let args = conv::Args { x, weight: &weight, taps, state, parts, out: out.mat(), rows };
+        s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
+        Ok::<_, Failure>(s.read(&out)?.data)
+    };
+    let states = [s.values(&vec![f32::NAN; 6 * channels])?, s.values(&vec![f32::NAN; 6 * channels])?];
+    let at_once = run(0, all, NO_STATE, &states[0])?;
+    let mut stepped = vec![];
+    in_steps(&mut |first, rows, from| {
+        stepped.extend(run(first, rows, from, &states[1])?);
+        Ok(())
+    })?;
+    same(&stepped, &at_once, "output")?;
+    let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
+    same(&b?[3 * channels..6 * channels], &a?[3 * channels..6 * channels], "state")
+}
+
+/// What a delta net reads, on the host.
+struct Inputs {
+    q: Host,
+    k: Host,
+    v: Host,
+    alpha: Host,
+    beta: Host,
+    dt_bias: Vec<f32>,
+    a: Vec<f32>,
+}
+
+impl Inputs {
+    fn random(rng: &mut Rng, shape: &Shape, rows: usize) -> Inputs {
+        let [heads, key_heads, keys, values] =
+            [shape.heads, shape.key_heads, shape.key_size, shape.value_size].map(|n| n as usize);
+        let unit = 1.0 / (keys as f32).sqrt();
+        Inputs {
+            q: Host::random(rng, rows, key_heads * keys, unit * unit),
+            k: Host::random(rng, rows, key_heads * keys, unit),
+            v: Host::random(rng, rows, heads * values, 1.0),
+            alpha: Host::random(rng, rows, heads, 2.0),
+            beta: Host::random(rng, rows, heads, 2.0),
+            dt_bias: rng.normals(heads, 1.0),
+            a: rng.normals(heads, 1.0).into_iter().map(|a| -a.exp()).collect(),
+        }
+    }
+
+    fn rows(&self, first: usize, rows: usize) -> Inputs {
+        let cut =
+            |h: &Host| Host { width: h.width, data: h.data[first * h.width..][..rows * h.width].to_vec() };
+        Inputs {
+            q: cut(&self.q),
+            k: cut(&self.k),
+            v: cut(&self.v),
+            alpha: cut(&self.alpha),
+            beta: cut(&self.beta),
+            dt_bias: self.dt_bias.clone(),
+            a: self.a.clone(),
+        }
+    }
+
+    /// A row, for the oracle.
+    fn row(&self, i: usize) -> reference::Inputs<'_> {
+        let of = |h: &'_ Host| i * h.width..(i + 1) * h.width;
+        reference::Inputs {
+            q: &self.q.data[of(&self.q)],
+            k: &self.k.data[of(&self.k)],
+            v: &self.v.data[of(&self.v)],
+            alpha: &self.alpha.data[of(&self.alpha)],
+            beta: &self.beta.data[of(&self.beta)],
+        }
+    }
+
+    /// Runs the kernel.
+    fn run(
+        &self,
+        s: &Suite<'_>,
+        shape: &Shape,
+        table: &Table,
+        state: &Slice,
+        layout: Layout,
+    ) -> Result<Placed, Failure> {
+        let on = |h: &Host| s.upload_as(h, layout);
+        let (q, k, v, alpha, beta) =
+            (on(&self.q)?, on(&self.k)?, on(&self.v)?, on(&self.alpha)?, on(&self.beta)?);
+        let out = s.output_as(table.rows(), self.v.width, layout)?;
+        let (dt_bias, a) = (s.values(&self.dt_bias)?, s.values(&self.a)?);
+        let args = delta_net::Args {
+            q: q.mat(),
+            k: k.mat(),
+            v: v.mat(),
+            alpha: alpha.mat(),
+            beta: beta.mat(),
+            dt_bias: &dt_bias,
+            a: &a,
+            shape: *shape,
+            state,
+            parts: table.parts(),
+            out: out.mat(),
+            rows: table.rows() as u32,
+        };
+        s.run(|rec| delta_net::record(s.kernels(), rec, "delta_net", &args))?;
+        Ok(out)
+    }
+}
+
+fn state_len(shape: &Shape) -> usize {
+    (shape.heads * shape.value_size * shape.key_size) as usize
+}
+
+fn scan(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let table = Table::new(s, split)?;
+    let inputs = Inputs::random(&mut rng, shape, table.rows());
+    let mut states = rng.normals(table.slots * state_len(shape), 1.0);
+    let state_on = s.values(&states)?;
+    let out = inputs.run(s, shape, &table, &state_on, layout)?;
+
+    let (old, width) = (states.clone(), inputs.v.width);
+    let mut want = Host { width, data: vec![0.0; table.rows() * width] };
+    for (run, rows) in table.each() {
+        let mut state: Vec<f64> = before(&old, table.slots, run.from).iter().map(|&v| f64::from(v)).collect();
+        let all: Vec<_> = rows.iter().map(|&r| inputs.row(r)).collect();
+        let outputs = reference::delta_net(&all, &inputs.dt_bias, &inputs.a, shape, &mut state);
+        for (row, values) in rows.iter().zip(outputs) {
+            want.data[row * width..][..width].copy_from_slice(&values);
+        }
+        let state: Vec<f32> = state.iter().map(|&v| v as f32).collect();
+        put(&mut states, table.slots, run.to, &state);
+    }
+    let largest_out = largest(&want.data);
+    s.compare(&out, &want, |_, _, _| RECURRENT_REL * largest_out)?;
+    let got: Vec<f32> = s.read_values(&state_on)?;
+    let largest_state = largest(&states);
+    let host = |data: &[f32]| Host { width: state_len(shape), data: data.to_vec() };
+    let written: Vec<u32> = table.each().map(|(run, _)| run.to).collect();
+    // Slots that no part ends in keep their bits.
+    compare(&host(&got[..states.len()]), &host(&states), |_, slot, _| {
+        if written.contains(&(slot as u32)) { RECURRENT_REL * largest_state } else { 0.0 }
+    })
+}
+
+fn scan_in_steps(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let all = STEPS.iter().sum::<usize>();
+    let inputs = Inputs::random(&mut rng, shape, all);
+    let run = |first: usize, rows: usize, from: u32, state: &Slice| {
+        let part = PartRows { from, to: 1, plain: rows as u32 - 1, with_logits: 1 };
+        let table = Table::of(s, 0, &[part], 2)?;
+        let out = inputs.rows(first, rows).run(s, shape, &table, state, Layout::Columns)?;
+        Ok::<_, Failure>(s.read(&out)?.data)
+    };
+    let n = state_len(shape);
+    let states = [s.values(&vec![f32::NAN; 2 * n])?, s.values(&vec![f32::NAN; 2 * n])?];
+    let at_once = run(0, all, NO_STATE, &states[0])?;
+    let mut stepped = vec![];
+    in_steps(&mut |first, rows, from| {
+        stepped.extend(run(first, rows, from, &states[1])?);
+        Ok(())
+    })?;
+    same(&stepped, &at_once, "output")?;
+    let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
+    same(&b?[n..2 * n], &a?[n..2 * n], "state")
+}
+
+/// Gates that are open or closed altogether, whose exponentials would overflow.
+fn extremes(s: &Suite<'_>) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let shape = Shape { heads: 1, key_heads: 1, key_size: 8, value_size: 3, grouped: false };
+    let gates = [-1e30, -1000.0, -100.0, -20.0, 0.0, 20.0, 100.0, 1000.0, 1e30];
+    let table = Table::of(s, 0, &[PartRows { from: 0, to: 0, plain: 9, with_logits: 0 }], 1)?;
+    let mut inputs = Inputs::random(&mut rng, &shape, gates.len());
+    inputs.alpha.data = gates.to_vec();
+    inputs.beta.data = gates.iter().rev().copied().collect();
+    let state = s.values(&rng.normals(state_len(&shape), 1.0))?;
+    let out = s.read(&inputs.run(s, &shape, &table, &state, Layout::Columns)?)?;
+    match out.data.iter().all(|v| v.is_finite() && v.abs() < 100.0) {
+        true => Ok(()),
+        false => Err(format!("{:?}", out.data).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn suite_passes() {
+        crate::suite::assert_suite(super::suite);
+    }
+}

@@ -1,6 +1,6 @@
 //! What a sequence of tokens leaves behind: KV caches and recurrent states.
 
-use zinc_plan::{KvId, Plan};
+use zinc_plan::{KvId, Plan, StateId};
 
 /// The state of one sequence, made by [`crate::Cpu::new_sequence`]. A clone is a snapshot to return to.
 #[derive(Debug, Clone)]
@@ -76,6 +76,11 @@ impl Sequence {
     pub fn values(&self, kv: KvId, position: usize) -> &[f32] {
         let kv = &self.kv[kv.index()];
         &kv.values[position * kv.value_width..][..kv.value_width]
+    }
+
+    /// A recurrent state, as it is after the last token: of a convolution `[taps − 1][channels]`, of a delta net `[head][value][key]`.
+    pub fn state(&self, id: StateId) -> &[f32] {
+        &self.states[id.index()]
     }
 
     /// Forgets tokens from the end, so that at most `len` are left, and returns how many are left.

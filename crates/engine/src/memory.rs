@@ -79,6 +79,8 @@ pub struct Needs<'a> {
     pub sequences: u32,
     /// Pages for prefixes that are kept beside the sequences.
     pub kept_pages: u32,
+    /// Sets of recurrent states: one a sequence, and what is kept of earlier ones.
+    pub state_slots: u32,
     /// Scratch of the widest schedule.
     pub scratch: u64,
     /// Inputs and results of steps, and what attention keeps of its key blocks.
@@ -95,14 +97,13 @@ impl Needs<'_> {
         let pages = of_sequence * u64::from(self.sequences) + u64::from(self.kept_pages) + 1;
         let kv: u64 =
             self.plan.kv.iter().map(|s| page_bytes(s, self.kv_type)).map(|(k, v)| (k + v) * pages).sum();
-        let states: u64 = self.plan.states.iter().map(|s| s.elements() as u64 * 4).sum();
         let ropes: u64 = self.plan.ropes.iter().map(|r| rope_bytes(r, context)).sum();
         let tables = of_sequence * (u64::from(self.sequences) + 1) * 4;
         MemoryPlan {
             items: vec![
                 ("weights", self.weights),
                 ("KV cache", kv),
-                ("states", states * u64::from(self.sequences)),
+                ("states", state_bytes(self.plan) * u64::from(self.state_slots)),
                 ("rotary tables", ropes),
                 ("scratch", self.scratch),
                 ("steps", self.steps + tables),
@@ -115,6 +116,22 @@ impl Needs<'_> {
 /// Pages of a sequence.
 pub fn pages(context: u32) -> u32 {
     context.div_ceil(PAGE_TOKENS)
+}
+
+/// Bytes of the recurrent states of a sequence.
+pub fn state_bytes(plan: &Plan) -> u64 {
+    plan.states.iter().map(|s| s.elements() as u64 * 4).sum()
+}
+
+/// Most earlier states that are kept, however small they are.
+const MOST_CHECKPOINTS: u64 = 32;
+
+/// Sets of recurrent states: one for each sequence, and as many earlier ones as fit into `checkpoint_bytes`. 0 for models without.
+pub fn state_slots(plan: &Plan, sequences: u32, checkpoint_bytes: u64) -> u32 {
+    match state_bytes(plan) {
+        0 => 0,
+        bytes => sequences + (checkpoint_bytes / bytes).min(MOST_CHECKPOINTS) as u32,
+    }
 }
 
 /// Bytes of a page's keys and of its values.

@@ -124,7 +124,7 @@ pub(crate) fn on_device(
         load_seconds: started.elapsed().as_secs_f64(),
         ..summary
     };
-    let pool = Pool::new(options.sequences, 0..executor.page_count());
+    let pool = Pool::new(options.sequences, 0..executor.page_count()).with_states(executor.state_slots());
     let backend = Backend::Vulkan(Box::new(executor));
     let validate = (options.prefill == PrefillMode::Validate).then(|| options.validate.clone());
     Ok(Engine { gguf, model, tokenizer, backend, pool, summary, validate, reference: None })

@@ -70,6 +70,9 @@ pub struct LoadOptions {
     pub sequences: u32,
     /// Tokens of prefixes that can be kept beside the sequences, in whole pages ([`crate::Sequence::share`]).
     pub kept_tokens: u32,
+    /// Device memory for recurrent states of earlier positions, so that a sequence can be cut there and goes on without reading its
+    /// beginning again; at most 32 of them. Of no meaning to models without recurrent states.
+    pub checkpoint_bytes: u64,
     /// Element type of the KV cache on Vulkan; the CPU executor keeps f32.
     pub kv_type: KvType,
     /// Which arithmetic Vulkan may use; the CPU executor is exact.
@@ -114,6 +117,7 @@ impl LoadOptions {
             context: None,
             sequences: 1,
             kept_tokens: 0,
+            checkpoint_bytes: 256 << 20,
             kv_type: KvType::F16,
             precision: Precision::Exact,
             budget: None,

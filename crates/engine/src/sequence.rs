@@ -1,10 +1,14 @@
-//! Sequences: tokens, the slot of an executor that holds their state, and the pages of their KV cache.
+//! Sequences: tokens, the pages of their KV cache, the slots of their recurrent states.
 //!
 //! A page belongs to whoever holds a [`PageRef`] to it: sequences, and a cache of prefixes. Only whole pages of read tokens are shared, and
 //! a sequence writes behind what it has read, so a shared page is never written.
+//!
+//! A step reads recurrent states from one slot and writes them to another, so keeping them costs no copy: the slot is left as it is, and
+//! the sequence writes to a new one.
 
 use crate::{Error, PAGE_TOKENS};
 use std::sync::{Arc, Mutex, MutexGuard};
+use zinc_kernels::recurrent::NO_STATE;
 
 /// A text that the model has read so far. Its cache lives in the engine that made it and is freed when this is dropped.
 #[derive(Debug)]
@@ -15,8 +19,21 @@ pub struct Sequence {
     held: Vec<PageRef>,
     /// The numbers of the pages held.
     pages: Vec<u32>,
-    /// Recurrent states hold only the end of the text, so it cannot be cut.
+    /// Recurrent states hold only the end of the text, so it can be cut only where they were kept.
     recurrent: bool,
+    /// Where they are, on an executor that keeps them in slots.
+    states: Option<States>,
+}
+
+/// Where recurrent states are.
+#[derive(Debug)]
+struct States {
+    /// The slot that the next step writes. Nobody else reads it, but `now` may be it.
+    own: StateRef,
+    /// The slot of the states after the sequence's tokens; `None` where it has none.
+    now: Option<StateRef>,
+    /// Earlier states by number of tokens, ascending.
+    kept: Vec<(usize, StateRef)>,
 }
 
 impl Sequence {
@@ -35,12 +52,13 @@ impl Sequence {
         self.tokens.is_empty()
     }
 
-    /// Cuts the sequence to its first `len` tokens, and to none where a model with recurrent states has read more. Where the cut goes
-    /// through a page that someone else holds too, the whole page is given up: the next token would be written into it.
+    /// Cuts the sequence to its first `len` tokens; where a model with recurrent states has read more, to as many of them as it had
+    /// when they were last kept ([`Sequence::keep`]). Where the cut goes through a page that someone else holds too, the whole page is
+    /// given up: the next token would be written into it.
     pub fn truncate(&mut self, len: usize) {
         let page = len / PAGE_TOKENS as usize;
         let len = match len < self.tokens.len() {
-            true if self.recurrent => 0,
+            true if self.recurrent => self.cut_states(len),
             true if self.held.get(page).is_some_and(PageRef::is_shared) => page * PAGE_TOKENS as usize,
             _ => len,
         };
@@ -50,6 +68,74 @@ impl Sequence {
         while self.held.len() > keep {
             self.held.pop();
         }
+    }
+
+    /// Goes back to the latest kept states of at most `len` tokens whose last page nobody else holds, and returns of how many they are.
+    fn cut_states(&mut self, len: usize) -> usize {
+        let Some(states) = &mut self.states else { return 0 };
+        let held = &self.held;
+        let usable = |n: usize| {
+            n.is_multiple_of(PAGE_TOKENS as usize)
+                || held.get(n / PAGE_TOKENS as usize).is_none_or(|p| !p.is_shared())
+        };
+        while states.kept.pop_if(|(n, _)| *n > len || !usable(*n)).is_some() {}
+        states.now = states.kept.last().map(|(_, state)| state.clone());
+        states.kept.last().map_or(0, |(n, _)| *n)
+    }
+
+    /// Keeps the recurrent states of this position, so that the sequence can be cut here later. Where there is no memory for more, it
+    /// gives up those that it kept first; `false` where there is none at all. Models without recurrent states keep every position.
+    pub fn keep(&mut self) -> bool {
+        if !self.recurrent || self.is_empty() {
+            return true;
+        }
+        while !self.protect() {
+            match &mut self.states {
+                Some(states) if !states.kept.is_empty() => drop(states.kept.remove(0)),
+                _ => return false,
+            }
+        }
+        let len = self.len();
+        let Some(States { now: Some(now), kept, .. }) = &mut self.states else { return false };
+        if kept.last().is_none_or(|(n, _)| *n < len) {
+            kept.push((len, now.clone()));
+        }
+        true
+    }
+
+    /// How many tokens the kept states are of, ascending.
+    pub fn kept(&self) -> impl Iterator<Item = usize> {
+        self.states.iter().flat_map(|s| s.kept.iter().map(|(n, _)| *n))
+    }
+
+    /// Gives up kept states, by how many tokens they are of.
+    pub(crate) fn give_up(&mut self, unwanted: impl Fn(usize) -> bool) {
+        if let Some(states) = &mut self.states {
+            states.kept.retain(|(n, _)| !unwanted(*n));
+        }
+    }
+
+    /// Sees to it that the next step leaves the present states as they are; `false` where there is no memory for that, or where
+    /// the executor has no slots.
+    pub(crate) fn protect(&mut self) -> bool {
+        match &mut self.states {
+            None => !self.recurrent,
+            Some(States { own, now: Some(now), .. }) if now.is(own) => match self.pool.take_state() {
+                Some(fresh) => {
+                    *own = fresh;
+                    true
+                }
+                None => false,
+            },
+            Some(_) => true,
+        }
+    }
+
+    /// The slots of recurrent states that the next step reads and writes; see [`zinc_kernels::recurrent::Run`].
+    pub(crate) fn state_slots(&self) -> (u32, u32) {
+        let number = |state: Option<&StateRef>| state.map_or(NO_STATE, |s| s.0.number);
+        let states = self.states.as_ref();
+        (number(states.and_then(|s| s.now.as_ref())), number(states.map(|s| &s.own)))
     }
 
     /// The pages of its first `tokens` tokens, whole ones only: what a later sequence can begin with. They stay as they are while
@@ -101,6 +187,9 @@ impl Sequence {
     /// Notes tokens that entered the cache.
     pub(crate) fn push(&mut self, tokens: &[u32]) {
         self.tokens.extend_from_slice(tokens);
+        if let Some(states) = self.states.as_mut().filter(|_| !tokens.is_empty()) {
+            states.now = Some(states.own.clone());
+        }
     }
 
     pub(crate) fn belongs_to(&self, pool: &Pool) -> bool {
@@ -111,6 +200,7 @@ impl Sequence {
 impl Drop for Sequence {
     fn drop(&mut self) {
         while self.held.pop().is_some() {}
+        self.states = None; // before its slot: who takes that needs one of states too
         self.pool.lock().slots.push(self.slot);
     }
 }
@@ -142,6 +232,35 @@ impl Drop for Page {
     }
 }
 
+/// A slot of recurrent states, kept while this or a clone of it is there.
+#[derive(Debug, Clone)]
+pub(crate) struct StateRef(Arc<StateSlot>);
+
+#[derive(Debug)]
+struct StateSlot {
+    pool: Pool,
+    number: u32,
+}
+
+impl StateRef {
+    fn is(&self, other: &StateRef) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Drop for StateSlot {
+    fn drop(&mut self) {
+        self.pool.lock().states.push(self.number);
+    }
+}
+
+/// Why something that needs kept states cannot be done.
+pub(crate) fn no_checkpoint() -> Error {
+    let message =
+        "there is no memory to keep the recurrent states of the sequence beside those of a new step";
+    Error::Option(format!("{message}\nhint: give checkpoints more memory, or end other sequences"))
+}
+
 /// The slots and pages that no sequence has. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool(Arc<Mutex<Free>>);
@@ -150,20 +269,55 @@ pub(crate) struct Pool(Arc<Mutex<Free>>);
 struct Free {
     slots: Vec<u32>,
     pages: Vec<u32>,
+    /// Slots of recurrent states.
+    states: Vec<u32>,
+    /// Whether sequences need one.
+    has_states: bool,
 }
 
 impl Pool {
     /// `slots` sequences and `pages` pages, given out in the order of `pages`.
     pub(crate) fn new(slots: u32, pages: impl DoubleEndedIterator<Item = u32>) -> Pool {
         let slots = (0..slots).rev().collect();
-        Pool(Arc::new(Mutex::new(Free { slots, pages: pages.rev().collect() })))
+        Pool(Arc::new(Mutex::new(Free {
+            slots,
+            pages: pages.rev().collect(),
+            states: Vec::new(),
+            has_states: false,
+        })))
+    }
+
+    /// With `slots` slots of recurrent states: at least one for each sequence, or none at all.
+    pub(crate) fn with_states(self, slots: u32) -> Pool {
+        {
+            let mut free = self.lock();
+            (free.states, free.has_states) = ((0..slots).rev().collect(), slots > 0);
+        }
+        self
     }
 
     /// A sequence of its own slot; `None` where all are taken.
     pub(crate) fn sequence(&self, recurrent: bool) -> Option<Sequence> {
-        let slot = self.lock().slots.pop()?;
-        let pool = self.clone();
-        Some(Sequence { pool, slot, tokens: Vec::new(), held: Vec::new(), pages: Vec::new(), recurrent })
+        let (slot, own) = {
+            let mut free = self.lock();
+            let own = if free.has_states { Some(free.states.pop()?) } else { None };
+            (free.slots.pop(), own)
+        };
+        let own = own.map(|number| StateRef(Arc::new(StateSlot { pool: self.clone(), number })));
+        let (slot, pool) = (slot?, self.clone());
+        let states = own.map(|own| States { own, now: None, kept: Vec::new() });
+        let (tokens, held, pages) = (Vec::new(), Vec::new(), Vec::new());
+        Some(Sequence { pool, slot, tokens, held, pages, recurrent, states })
+    }
+
+    /// A slot of states beyond those that sequences which do not exist yet will need.
+    fn take_state(&self) -> Option<StateRef> {
+        let number = {
+            let mut free = self.lock();
+            let spare = free.states.len() > free.slots.len();
+            spare.then(|| free.states.pop()).flatten()?
+        };
+        Some(StateRef(Arc::new(StateSlot { pool: self.clone(), number })))
     }
 
     /// Takes `n` pages; where there are fewer, the error says how many.
@@ -229,6 +383,35 @@ mod tests {
         assert_eq!(pool.free_pages(), 2, "two pages are kept");
         drop(kept);
         assert_eq!(pool.free_pages(), 4);
+    }
+
+    #[test]
+    fn a_recurrent_sequence_is_cut_where_its_states_were_kept() {
+        let pool = Pool::new(2, 0..8).with_states(4);
+        let mut a = pool.sequence(true).unwrap();
+        let (from, own) = a.state_slots();
+        assert_eq!(from, NO_STATE, "it begins with nothing");
+        a.push(&[7; 5]);
+        assert_eq!(a.state_slots(), (own, own), "states are replaced where nobody keeps them");
+        assert!(a.keep() && a.keep());
+        let (from, to) = a.state_slots();
+        assert!(from == own && to != own, "kept states are not written");
+        a.push(&[7; 5]);
+        assert!(a.keep());
+        a.push(&[8; 10]);
+        assert_eq!(a.kept().collect::<Vec<_>>(), [5, 10]);
+        // Two of four slots are kept, one is its own, and one is for a sequence that does not exist yet.
+        assert!(a.keep());
+        assert_eq!(a.kept().collect::<Vec<_>>(), [10, 20], "the first ones make room");
+        let b = pool.sequence(true).unwrap();
+        assert!(a.state_slots().1 != b.state_slots().1);
+        a.push(&[9]);
+        a.truncate(15);
+        assert_eq!((a.len(), a.state_slots().0), (10, to));
+        a.truncate(3);
+        assert_eq!((a.len(), a.state_slots().0), (0, NO_STATE));
+        drop((a, b));
+        assert_eq!(pool.lock().states.len(), 4);
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn all_rows_are_those_of_each_prefix() {
 /// Any model whose operations have kernels can be planned for a device that is not here, large heads included.
 #[test]
 fn a_load_is_planned_without_a_device() {
-    for name in ["llama", "qwen2", "qwen3", "gemma3"] {
+    for name in ["llama", "qwen2", "qwen3", "gemma3", "qwen35"] {
         let engine = common::cpu(&fixtures(name)[0].model, common::options(KvType::F32));
         let options = common::options(KvType::F16);
         let plan = zinc_engine::plan_without_device(engine.model(), &options, 8 << 30).unwrap();

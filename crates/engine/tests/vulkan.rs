@@ -44,7 +44,7 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3 gemma4];
+architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35];
 
 fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);

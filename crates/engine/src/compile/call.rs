@@ -1,6 +1,6 @@
 //! The calls of a schedule: what the kernels can do, as data.
 
-use zinc_plan::{Activation, Cols, KvId, Pairing, RopeId, Scalar, WeightId};
+use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,21 @@ pub enum Call {
     SigmoidGate { x: Cols, gate: Cols, out: Cols },
     /// `Slice`.
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
+    /// `Conv`.
+    Conv { x: Cols, weight: WeightId, state: StateId, out: Cols },
+    /// `DeltaNet`.
+    DeltaNet {
+        q: Cols,
+        k: Cols,
+        v: Cols,
+        alpha: Cols,
+        beta: Cols,
+        dt_bias: WeightId,
+        a: WeightId,
+        order: HeadOrder,
+        state: StateId,
+        out: Cols,
+    },
 }
 
 impl Call {
@@ -74,7 +89,8 @@ impl Call {
             | Call::AddBias { x, .. }
             | Call::Scale { x, .. }
             | Call::Softcap { x, .. }
-            | Call::Slice { x, .. } => vec![x],
+            | Call::Slice { x, .. }
+            | Call::Conv { x, .. } => vec![x],
             Call::Linear { x, residual: Some(r), .. } => vec![x, r],
             Call::AddRmsNorm { a, b, .. } | Call::Add { a, b, .. } => vec![a, b],
             Call::KvWrite { k, v, .. } => vec![k, v],
@@ -82,6 +98,7 @@ impl Call {
             Call::Attention { q, .. } => vec![q],
             Call::Activate { gate, up, .. } => vec![gate, up],
             Call::SigmoidGate { x, gate, .. } => vec![x, gate],
+            Call::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
         }
     }
 
@@ -104,7 +121,9 @@ impl Call {
             | Call::Softcap { out, .. }
             | Call::Activate { out, .. }
             | Call::SigmoidGate { out, .. }
-            | Call::Slice { out, .. } => vec![out],
+            | Call::Slice { out, .. }
+            | Call::Conv { out, .. }
+            | Call::DeltaNet { out, .. } => vec![out],
         }
     }
 
@@ -113,6 +132,14 @@ impl Call {
         match *self {
             Call::KvWrite { kv, .. } | Call::AttentionInput { kv, .. } => Some((kv, true)),
             Call::Attention { kv, .. } => Some((kv, false)),
+            _ => None,
+        }
+    }
+
+    /// The recurrent state that the call reads and writes. No two calls of a schedule have the same.
+    pub fn state(&self) -> Option<StateId> {
+        match *self {
+            Call::Conv { state, .. } | Call::DeltaNet { state, .. } => Some(state),
             _ => None,
         }
     }
@@ -137,6 +164,8 @@ impl Call {
             Call::Activate { .. } => "activate",
             Call::SigmoidGate { .. } => "sigmoid_gate",
             Call::Slice { .. } => "slice",
+            Call::Conv { .. } => "conv",
+            Call::DeltaNet { .. } => "delta_net",
         }
     }
 }

@@ -249,14 +249,13 @@ fn single(g: &Graph<'_>, i: usize) -> Result<Option<Call>, Unsupported> {
         Op::Activate { kind, gate, up, out } => Call::Activate { kind, gate, up, out },
         Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, out },
         Op::Slice { x, stride, first, len, out } => Call::Slice { x, stride, first, len, out },
+        Op::Conv { x, weight, state, out } => Call::Conv { x, weight, state, out },
+        Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } => {
+            Call::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out }
+        }
         // The rows that want logits are the last ones, so their buffer is a part of the other one.
         Op::SelectLogits { .. } => return Ok(None),
-        Op::Route { .. }
-        | Op::ExpertLinear { .. }
-        | Op::ExpertBias { .. }
-        | Op::ExpertSum { .. }
-        | Op::Conv { .. }
-        | Op::DeltaNet { .. } => {
+        Op::Route { .. } | Op::ExpertLinear { .. } | Op::ExpertBias { .. } | Op::ExpertSum { .. } => {
             return Err(no_kernel(&g.plan.ops[i], g));
         }
     }))

@@ -14,7 +14,7 @@ use crate::{Products, Unsupported};
 pub use call::Call;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
-pub(crate) use select::attention_shape;
+pub(crate) use select::{attention_shape, delta_net_shape};
 use std::collections::HashMap;
 use zinc_kernels::gemv::{Cut, ProductClass};
 use zinc_kernels::product::{Chooser, Product};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use zinc_kernels::gemv::ProductClass;
 use zinc_kernels::product::{self, Product};
-use zinc_kernels::{attention, elementwise, embed, kv, norm, rope};
-use zinc_plan::{KvId, Plan, RopeId, WeightId};
+use zinc_kernels::{attention, elementwise, embed, kv, norm, recurrent, rope};
+use zinc_plan::{HeadOrder, KvId, Plan, RopeId, StateId, StateSpec, WeightId};
 
 /// The kernels of products, by class and columns: layers have the same ones.
 pub(super) type Known = BTreeMap<(ProductClass, u32), Product>;
@@ -58,6 +58,13 @@ pub(super) fn select(
         Call::AttentionInput { q, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
             .and_then(|()| rope::supports("qk_norm_rope_kv", q.width, head_size, pairs(table), rows))
             .map(|()| None),
+        Call::Conv { x, weight, .. } => {
+            recurrent::conv::supports(x.width, plan.weight(weight).k, rows).map(|()| None)
+        }
+        Call::DeltaNet { state, order, .. } => {
+            let heads = delta_net_shape(plan, state, order);
+            recurrent::delta_net::select(target.policy.subgroup_size, &heads).map(|_| None)
+        }
         Call::Add { out, .. }
         | Call::AddBias { out, .. }
         | Call::Scale { out, .. }
@@ -80,4 +87,16 @@ pub(super) fn select(
 pub(crate) fn attention_shape(plan: &Plan, kv: KvId, heads: u32) -> attention::Shape {
     let spec = plan.kv(kv);
     attention::Shape { heads, kv_heads: spec.heads, key_size: spec.key_size, value_size: spec.value_size }
+}
+
+/// The heads of a delta net; none where the state is not one's, which a checked plan does not have.
+pub(crate) fn delta_net_shape(plan: &Plan, state: StateId, order: HeadOrder) -> recurrent::delta_net::Shape {
+    let (heads, key_heads, key_size, value_size) = match *plan.state(state) {
+        StateSpec::DeltaNet { heads, key_size, value_size, key_heads } => {
+            (heads, key_heads, key_size, value_size)
+        }
+        StateSpec::Conv { .. } => (0, 0, 0, 0),
+    };
+    let grouped = order == HeadOrder::Grouped;
+    recurrent::delta_net::Shape { heads, key_heads, key_size, value_size, grouped }
 }

@@ -30,7 +30,7 @@ fn schedule(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
 }
 
 /// Architectures whose operations all have kernels.
-const DENSE: [&str; 5] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"];
+const DENSE: [&str; 6] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4", "qwen35"];
 
 fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
     s.steps.iter().filter(|s| s.layer == Some(layer)).map(|s| (s.label, s.call.name())).collect()

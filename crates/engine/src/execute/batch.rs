@@ -5,6 +5,7 @@ use super::{Executor, POISON};
 use crate::batch::{LogitRow, Part, PartOutput};
 use crate::{Candidates, Error, Logits, Want};
 use zinc_kernels::RowInfo;
+use zinc_kernels::recurrent::PartRows;
 use zinc_kernels::sample::top_k::{TopK, row_words};
 
 /// Rows in the order of the device: those whose logits nobody wants, then those with logits, both by part. Rows of one sequence stay
@@ -14,6 +15,8 @@ pub struct Batch {
     pub rows: Vec<RowInfo>,
     /// How many of them, the last ones, want logits.
     pub logit_rows: u32,
+    /// Where each part's recurrent states are, and how many rows it has.
+    pub parts: Vec<PartRows>,
 }
 
 impl Executor {
@@ -32,8 +35,13 @@ impl Executor {
             let pages = part.sequence.pages();
             self.page_table[first..first + pages.len()].copy_from_slice(pages);
         }
+        let states = |p: &Part<'_>| {
+            let ((from, to), with_logits) = (p.sequence.state_slots(), p.logit_rows() as u32);
+            PartRows { from, to, plain: p.tokens.len() as u32 - with_logits, with_logits }
+        };
         let logit_rows = parts.iter().map(|p| p.logit_rows() as u32).sum();
-        Batch { rows: order.map(info).collect(), logit_rows }
+        let parts = parts.iter().filter(|p| !p.tokens.is_empty()).map(states).collect();
+        Batch { rows: order.map(info).collect(), logit_rows, parts }
     }
 
     /// One step of rows of any sequences: what each part wants. There must be at most [`Executor::chunk`] rows, and logits of at

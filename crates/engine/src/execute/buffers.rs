@@ -3,6 +3,7 @@
 use crate::memory::{page_bytes, pages, rope_bytes};
 use crate::{Error, KvType};
 use zinc_kernels::RowInfo;
+use zinc_kernels::recurrent::{Parts, Run, RunTable};
 use zinc_kernels::sample::top_k::row_words;
 use zinc_plan::{Plan, RopeTable};
 use zinc_vulkan::{Arena, ArenaPlan, Device, MemoryKind, Slice, StagingRing};
@@ -23,6 +24,8 @@ pub struct Extents {
     pub sequences: u32,
     /// Pages that can be kept beside the sequences' own.
     pub kept_pages: u32,
+    /// Slots of recurrent states.
+    pub state_slots: u32,
     /// Rows of a step at most.
     pub rows: u32,
     /// Rows of logits of a step at most.
@@ -64,16 +67,63 @@ impl Extents {
         u64::from(self.rows) * RowInfo::BYTES
     }
 
+    /// Entries of the table of a step's parts: sequences, and rows that only fill up.
+    fn max_parts(&self) -> u32 {
+        self.sequences + 1
+    }
+
+    fn run_bytes(&self) -> u64 {
+        u64::from(self.max_parts()) * Run::BYTES
+    }
+
+    /// Bytes of the tables that recurrent kernels read, for steps of `rows` rows; 0 where there are none.
+    pub fn part_bytes(&self, rows: u32) -> u64 {
+        if self.state_slots == 0 { 0 } else { self.run_bytes() + 4 * u64::from(rows) }
+    }
+
+    /// The tables' bytes.
+    pub fn part_table(&self, table: &RunTable) -> Vec<u8> {
+        let mut runs = table.runs.clone();
+        runs.resize(self.max_parts() as usize, Run::default());
+        let mut bytes = bytemuck::cast_slice(&runs).to_vec();
+        bytes.extend_from_slice(bytemuck::cast_slice(&table.row_parts));
+        bytes
+    }
+
     /// Device bytes of inputs and results.
     pub fn step_bytes(&self) -> u64 {
-        self.row_bytes() + 4096
+        self.row_bytes() + self.part_bytes(self.rows) + 4096
     }
+}
+
+/// The parts of a step: [`Run`] by part, then the part of each row.
+pub struct PartTables {
+    /// All of it; what steps begin with a copy of.
+    pub all: Slice,
+    runs: Slice,
+    row_parts: Slice,
+}
+
+impl PartTables {
+    /// As a step of `rows` rows has them.
+    pub fn of(&self, e: &Extents, rows: u32) -> Parts<'_> {
+        Parts { runs: &self.runs, row_parts: &self.row_parts, count: e.max_parts().min(rows) }
+    }
+}
+
+/// What a step reads from the host.
+pub struct Input {
+    pub rows: Slice,
+    pub pages: Slice,
+    pub parts: Slice,
 }
 
 /// The slices.
 pub struct Buffers {
     /// Keys and values of each cache.
     pub kv: Vec<(Slice, Slice)>,
+    /// Recurrent states, `state_slots` of each.
+    pub states: Vec<Slice>,
     /// Rotary tables, (cos, sin) by position and pair.
     pub ropes: Vec<Slice>,
     /// Activations.
@@ -86,8 +136,10 @@ pub struct Buffers {
     pub pages: Slice,
     /// Tokens that the GPU chose.
     pub chosen: Slice,
-    /// Host side: copies of `rows` and `pages` that steps begin with.
-    pub inputs: Vec<(Slice, Slice)>,
+    /// The parts of a step, for recurrent kernels.
+    pub parts: PartTables,
+    /// Host side: copies of `rows`, `pages` and `parts` that steps begin with.
+    pub inputs: Vec<Input>,
     /// Host side: greedy tokens.
     pub ring: Slice,
     /// Host side: greedy steps done.
@@ -110,15 +162,22 @@ impl Buffers {
             let (k, v) = page_bytes(spec, e.kv_type);
             kv.push((place(k * page_count)?, place(v * page_count)?));
         }
+        let states = plan.states.iter().map(|s| place(s.elements() as u64 * 4 * u64::from(e.state_slots)));
+        let states: Vec<_> = states.collect::<Result<_, _>>()?;
         let ropes: Vec<_> =
             plan.ropes.iter().map(|r| place(rope_bytes(r, e.context))).collect::<Result<_, _>>()?;
-        let fixed = [e.scratch, e.work, e.row_bytes(), e.table_bytes(), 4 * u64::from(e.rows)];
+        let part_bytes = e.part_bytes(e.rows);
+        let fixed =
+            [e.scratch, e.work, e.row_bytes(), e.table_bytes(), 4 * u64::from(e.rows), part_bytes.max(4)];
         let fixed: Vec<_> = fixed.into_iter().map(&mut place).collect::<Result<_, _>>()?;
         let arena = Arena::new(device, MemoryKind::Device, &arena)?;
 
         let mut host = ArenaPlan::new("inputs", max);
         let inputs: Vec<_> = (0..INPUT_SLOTS)
-            .map(|_| Ok((host.add(e.row_bytes(), 256)?, host.add(e.table_bytes(), 256)?)))
+            .map(|_| {
+                let sizes = [e.row_bytes(), e.table_bytes(), part_bytes.max(4)];
+                sizes.into_iter().map(|bytes| host.add(bytes, 256)).collect::<Result<Vec<_>, _>>()
+            })
             .collect::<Result<_, zinc_vulkan::Error>>()?;
         let host = Arena::new(device, MemoryKind::Upload, &host)?;
         let mut back = ArenaPlan::new("results", max);
@@ -129,15 +188,27 @@ impl Buffers {
         let back = Arena::new(device, MemoryKind::Readback, &back)?;
 
         let kv = kv.into_iter().map(|(k, v)| Ok((arena.slice(k)?, arena.slice(v)?)));
-        let inputs = inputs.into_iter().map(|(r, p)| Ok((host.slice(r)?, host.slice(p)?)));
+        let inputs = inputs.into_iter().map(|places| {
+            let [rows, pages, parts] = [0, 1, 2].map(|i| host.slice(places[i]));
+            Ok(Input { rows: rows?, pages: pages?, parts: parts? })
+        });
+        let tables = arena.slice(fixed[5])?;
+        let runs = e.run_bytes().min(tables.len());
+        let parts = PartTables {
+            runs: tables.slice(0, runs)?,
+            row_parts: tables.slice(runs, tables.len() - runs)?,
+            all: tables,
+        };
         let buffers = Buffers {
             kv: kv.collect::<Result<_, zinc_vulkan::Error>>()?,
+            states: states.into_iter().map(|p| arena.slice(p)).collect::<Result<_, _>>()?,
             ropes: ropes.into_iter().map(|p| arena.slice(p)).collect::<Result<_, _>>()?,
             scratch: arena.slice(fixed[0])?,
             work: arena.slice(fixed[1])?,
             rows: arena.slice(fixed[2])?,
             pages: arena.slice(fixed[3])?,
             chosen: arena.slice(fixed[4])?,
+            parts,
             inputs: inputs.collect::<Result<_, zinc_vulkan::Error>>()?,
             ring: back.slice(results[0])?,
             steps: back.slice(results[1])?,

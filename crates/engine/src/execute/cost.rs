@@ -29,6 +29,7 @@ pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
             let elements = u64::from(heads) * u64::from(spec.key_size + spec.value_size);
             rows * keys * elements / MULTIPLY_ADDS
         }
+        Call::DeltaNet { state, .. } => rows * 4 * plan.state(state).elements() as u64 / MULTIPLY_ADDS,
         _ => {
             let columns = |all: Vec<zinc_plan::Cols>| all.iter().map(|c| u64::from(c.width)).sum::<u64>();
             rows * 4 * (columns(call.reads()) + columns(call.writes())) / BYTES

@@ -8,6 +8,8 @@ use zinc_vulkan::Ticket;
 
 /// Steps on the queue while the host waits for the oldest: one runs, one is ready behind it.
 const AHEAD: usize = 3;
+/// Where there are recurrent states: a step that nobody asked for could not be taken back.
+const AHEAD_RECURRENT: usize = 1;
 
 /// A generation whose tokens the GPU chooses.
 pub struct Greedy {
@@ -40,7 +42,8 @@ impl Greedy {
             let ticket = executor.submit(Source::Host(&batch), Tail::Greedy)?;
             self.note(executor, ticket);
         }
-        while self.left > 0 && self.in_flight.len() < AHEAD {
+        let ahead = if executor.plan().states.is_empty() { AHEAD } else { AHEAD_RECURRENT };
+        while self.left > 0 && self.in_flight.len() < ahead {
             let source = Source::Device { position: self.position as u32 };
             let ticket = executor.submit(source, Tail::Greedy)?;
             self.position += 1;

@@ -177,6 +177,11 @@ impl Executor {
         self.extents.pages()
     }
 
+    /// Slots of recurrent states.
+    pub fn state_slots(&self) -> u32 {
+        self.extents.state_slots
+    }
+
     /// Submissions so far.
     pub fn submissions(&self) -> u64 {
         self.submissions

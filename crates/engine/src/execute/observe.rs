@@ -6,8 +6,9 @@ use crate::batch::Part;
 use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
 use std::ops::Range;
 use std::sync::Arc;
-use zinc_plan::{Cols, KvSpec};
-use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions};
+use zinc_kernels::recurrent::NO_STATE;
+use zinc_plan::{Cols, KvSpec, StateSpec};
+use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions, Slice};
 
 /// What no kernel writes: a NaN as two f16 and as one f32.
 const UNWRITTEN: u32 = 0xffff_ffff;
@@ -74,6 +75,50 @@ impl Executor {
         Ok(rows
             .map(|(s, &(kb, vb))| KvRows { keys: take(s, s.key_size, kb), values: take(s, s.value_size, vb) })
             .collect())
+    }
+
+    /// The recurrent states after what the sequence holds, by `StateId`; empty for a sequence without tokens.
+    pub fn read_states(&self, sequence: &Sequence) -> Result<Vec<Vec<f32>>, Error> {
+        let (slot, _) = sequence.state_slots();
+        if slot == NO_STATE {
+            return Ok(Vec::new());
+        }
+        let host =
+            self.device.alloc(MemoryKind::Readback, crate::memory::state_bytes(&self.plan), "states")?;
+        let (host, mut at) = (host.all(), 0);
+        self.run("states", |recorder| {
+            for state in self.states_in(slot)? {
+                recorder.copy(&state, &host.slice(at, state.len())?)?;
+                at += state.len();
+            }
+            Ok(())
+        })?;
+        let mut values: Vec<f32> = host.read_as()?;
+        let mut take = |n: usize| {
+            let rest = values.split_off(n);
+            std::mem::replace(&mut values, rest)
+        };
+        Ok(self.plan.states.iter().map(|s| take(s.elements())).collect())
+    }
+
+    /// Spoils the slot that the next step writes the recurrent states to, if they are read from another one.
+    pub fn poison_states(&self, sequence: &Sequence) -> Result<(), Error> {
+        let (from, to) = sequence.state_slots();
+        if from == to {
+            return Ok(());
+        }
+        self.run("spoil states", |recorder| {
+            self.states_in(to)?.iter().try_for_each(|state| Ok(recorder.fill(state, UNWRITTEN)?))
+        })
+    }
+
+    /// The states of a slot, by `StateId`.
+    fn states_in(&self, slot: u32) -> Result<Vec<Slice>, Error> {
+        let of = |(spec, all): (&StateSpec, &Slice)| {
+            let bytes = spec.elements() as u64 * 4;
+            Ok(all.slice(u64::from(slot) * bytes, bytes)?)
+        };
+        self.plan.states.iter().zip(&self.buffers.states).map(of).collect()
     }
 
     /// Spoils the caches from a position to the end of the sequence's pages, so that a row that a step forgets to write does not

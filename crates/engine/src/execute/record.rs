@@ -2,14 +2,14 @@
 
 use super::Executor;
 use super::buffers::CANDIDATES;
-use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape};
+use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape, delta_net_shape};
 use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Gate, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
 use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_kernels::rope::{self, Rotation};
-use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, kv, norm, sample};
+use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, kv, norm, recurrent, sample};
 use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
 use zinc_vulkan::{Recorder, Slice};
 
@@ -226,6 +226,7 @@ impl<'a> Recording<'a> {
                 };
                 attention::attention::record(k, rec, label, &args)?;
             }
+            Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, &step.call, rows)?,
             Call::Add { .. }
             | Call::AddBias { .. }
             | Call::Scale { .. }
@@ -233,6 +234,38 @@ impl<'a> Recording<'a> {
             | Call::Activate { .. }
             | Call::SigmoidGate { .. }
             | Call::Slice { .. } => self.elementwise(rec, label, &step.call, rows)?,
+        }
+        Ok(())
+    }
+
+    fn recurrent(&self, rec: &mut Recorder, label: &str, call: &Call, rows: u32) -> Result<(), Error> {
+        let (k, plan, buffers) = (&self.executor.kernels, &self.executor.plan, &self.executor.buffers);
+        let parts = buffers.parts.of(&self.executor.extents, rows);
+        match *call {
+            Call::Conv { x, weight, state, out } => {
+                let (x, out, state) = (self.mat(x)?, self.mat(out)?, &buffers.states[state.index()]);
+                let (taps, weight) = (plan.weight(weight).k, self.vector(weight));
+                let args = recurrent::conv::Args { x, weight, taps, state, parts, out, rows };
+                recurrent::conv::record(k, rec, label, &args)?;
+            }
+            Call::DeltaNet { q, k: keys, v, alpha, beta, dt_bias, a, order, state, out } => {
+                let args = recurrent::delta_net::Args {
+                    q: self.mat(q)?,
+                    k: self.mat(keys)?,
+                    v: self.mat(v)?,
+                    alpha: self.mat(alpha)?,
+                    beta: self.mat(beta)?,
+                    dt_bias: self.vector(dt_bias),
+                    a: self.vector(a),
+                    shape: delta_net_shape(plan, state, order),
+                    state: &buffers.states[state.index()],
+                    parts,
+                    out: self.mat(out)?,
+                    rows,
+                };
+                recurrent::delta_net::record(k, rec, label, &args)?;
+            }
+            _ => return Err(Error::Option(format!("`{}` is not recurrent", call.name()))),
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::batch::{Part, PartOutput};
 use crate::compile::{Schedule, Shape};
 use crate::{Error, OpTime, Sampler, Sequence, Want};
 use zinc_kernels::RowInfo;
+use zinc_kernels::recurrent::RunTable;
 use zinc_kernels::sample::argmax::NO_TOKEN;
 use zinc_vulkan::{Commands, Recorder, RecorderOptions, Slice, Ticket};
 
@@ -112,13 +113,17 @@ impl Executor {
         if let Some(ticket) = self.input_tickets[slot].take() {
             ticket.wait()?;
         }
-        let (rows, pages) = &self.buffers.inputs[slot];
+        let input = &self.buffers.inputs[slot];
         let filler = RowInfo { sequence: self.extents.sequences, ..RowInfo::default() };
         let mut infos = vec![filler; shape.rows as usize - batch.rows.len()];
+        if !self.plan.states.is_empty() {
+            let table = RunTable::new(infos.len() as u32, &batch.parts);
+            input.parts.write(0, &self.extents.part_table(&table))?;
+        }
         infos.extend_from_slice(&batch.rows);
-        let offset = rows.len() - size_of_val(infos.as_slice()) as u64;
-        rows.write(offset, bytemuck::cast_slice(&infos))?;
-        pages.write_as(&self.page_table)?;
+        let offset = input.rows.len() - size_of_val(infos.as_slice()) as u64;
+        input.rows.write(offset, bytemuck::cast_slice(&infos))?;
+        input.pages.write_as(&self.page_table)?;
         Ok(slot)
     }
 
@@ -139,11 +144,15 @@ impl Executor {
         let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: Some(cost::MOST) };
         let mut recorder = self.device.recorder(&options)?;
         if let Some(slot) = key.input {
-            let (rows, pages) = &self.buffers.inputs[slot];
+            let input = &self.buffers.inputs[slot];
             let bytes = u64::from(key.shape.rows) * RowInfo::BYTES;
-            let offset = rows.len() - bytes;
-            recorder.copy(&rows.slice(offset, bytes)?, &self.buffers.rows.slice(offset, bytes)?)?;
-            recorder.copy(pages, &self.buffers.pages)?;
+            let offset = input.rows.len() - bytes;
+            recorder.copy(&input.rows.slice(offset, bytes)?, &self.buffers.rows.slice(offset, bytes)?)?;
+            recorder.copy(&input.pages, &self.buffers.pages)?;
+            let bytes = self.extents.part_bytes(key.shape.rows);
+            if bytes > 0 {
+                recorder.copy(&input.parts.slice(0, bytes)?, &self.buffers.parts.all.slice(0, bytes)?)?;
+            }
         }
         let recording = record::Recording::new(self, schedule, key.keys, scratch);
         for step in &schedule.steps {
@@ -217,6 +226,9 @@ impl Executor {
     /// Times each dispatch of a step of `rows` rows at the end of the sequence; its tokens are not kept.
     pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {
         sequence.reserve(sequence.len() + rows as usize)?;
+        if !sequence.protect() {
+            return Err(crate::sequence::no_checkpoint());
+        }
         let keys = self.key_bucket(sequence.len() as u32 + rows);
         let tokens = vec![0; rows as usize];
         let batch = self.batch(&[Part { sequence, tokens: &tokens, want: Want::Candidates }]);

@@ -14,7 +14,8 @@ fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor
     let executor = Executor::new(device, &gguf, plan, 128, &options, Cut::Policy, &mut |_| ()).unwrap();
     // Pages in no order at all.
     let pages: Vec<u32> = (0..8 * sequences).map(|i| (i * 5 + 2) % (8 * sequences)).collect();
-    (executor, Pool::new(sequences, pages.into_iter()))
+    let pool = Pool::new(sequences, pages.into_iter()).with_states(executor.state_slots());
+    (executor, pool)
 }
 
 fn executor(chunk: u32) -> (Executor, Pool) {
@@ -33,7 +34,7 @@ fn read(executor: &mut Executor, sequence: &mut Sequence, tokens: &[u32], want: 
     values
 }
 
-/// Keys and values of every token of a sequence, in order of position, layer by layer.
+/// Keys and values of every token of a sequence, in order of position, layer by layer; then its recurrent states.
 fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
     executor.device.wait_idle().unwrap();
     let mut all = vec![];
@@ -51,13 +52,16 @@ fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
             }
         }
     }
+    for state in executor.read_states(sequence).unwrap() {
+        all.extend_from_slice(bytemuck::cast_slice(&state));
+    }
     all
 }
 
 /// The bits of a text read in steps of these sizes, in turn: the rows of logits by position, where they were wanted, and the cache.
 fn bits_of(model: &std::path::Path, text: &[u32], sizes: &[usize]) -> (Vec<Vec<u32>>, Vec<u8>) {
     let (mut executor, pool) = executor_of(model, 64, 1);
-    let mut sequence = pool.sequence(false).unwrap();
+    let mut sequence = pool.sequence(!executor.plan.states.is_empty()).unwrap();
     let mut rows = vec![vec![]; text.len()];
     for (i, &size) in (0..text.len()).zip(sizes.iter().cycle()) {
         let from = sequence.len();
@@ -108,7 +112,7 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3 gemma4];
+architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35];
 
 /// Batched and single-token prompts in turn, and several parts in a step, with every result buffer spoilt in between: argmax,
 /// candidates and rows are those of their step and of their part.

@@ -108,6 +108,11 @@ fn every_call_of_qwen3() {
 }
 
 #[test]
+fn every_call_of_qwen35() {
+    every_operation("qwen35", true);
+}
+
+#[test]
 fn every_call_of_gemma3_and_gemma4() {
     every_operation("gemma3", true);
     every_operation("gemma4", true);

@@ -7,7 +7,7 @@ use zinc_engine::{Against, Engine, Error, KvType, LoadOptions, ValidateOptions, 
 use zinc_testkit::fixtures;
 
 /// Architectures whose operations all have kernels.
-const DENSE: [&str; 5] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"];
+const DENSE: [&str; 6] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4", "qwen35"];
 
 fn engine_of(name: &str, kv_type: KvType, set: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(kv_type);
@@ -48,14 +48,16 @@ fn what_agrees_passes_and_is_left_as_without() {
         assert!(report.ok, "{name}: {report}");
         assert_eq!((report.n_tokens, report.history), (19, 5));
         assert_eq!(report.steps, [8, 8, 3]);
-        let layers = engine.model().spec.layers.len();
+        let (caches, states) = (engine.model().plan.kv.len(), engine.model().plan.states.len());
         for c in &report.comparisons {
             assert_eq!(c.logits.rows, if options.all_logits { 19 } else { 1 });
-            assert_eq!((c.keys.rows, c.values.rows), (19 * layers, 19 * layers));
+            assert_eq!((c.keys.rows, c.values.rows), (19 * caches, 19 * caches));
+            assert_eq!(c.states.rows, 3 * states);
         }
         let [single, reference] = &report.comparisons[..] else { panic!("two comparisons") };
         assert_eq!(single.against, Against::PerToken);
-        assert_eq!((single.logits.max_abs_diff, single.keys.max_abs_diff), (0.0, 0.0));
+        let differences = [&single.logits, &single.keys, &single.states].map(|m| m.max_abs_diff);
+        assert_eq!(differences, [0.0; 3]);
         assert_eq!((single.choice.same_best, single.choice.kl_max), (single.logits.rows, 0.0));
         assert_eq!(reference.against, Against::CpuReference);
         assert!(reference.logits.max_abs_diff > 0.0, "another executor");

@@ -77,9 +77,9 @@ impl Executor {
             .collect())
     }
 
-    /// The recurrent states after what the sequence holds, by `StateId`; empty for a sequence without tokens.
+    /// The recurrent states as the sequence's last step left them, by `StateId`.
     pub fn read_states(&self, sequence: &Sequence) -> Result<Vec<Vec<f32>>, Error> {
-        let (slot, _) = sequence.state_slots();
+        let (_, slot) = sequence.state_slots();
         if slot == NO_STATE {
             return Ok(Vec::new());
         }
@@ -197,7 +197,7 @@ impl Executor {
         sequence: &Sequence,
         position: usize,
         element: u32,
-    ) -> Result<zinc_vulkan::Slice, Error> {
+    ) -> Result<Slice, Error> {
         let (spec, bytes) = (self.plan.kv(kv), u64::from(self.kv_type.bytes()));
         let page = sequence.pages()[position / PAGE_TOKENS as usize];
         let (head, in_head) = (element / spec.key_size, element % spec.key_size);

@@ -1,7 +1,7 @@
 //! Validate mode: the same tokens from the same state by batched prefill, a token a step, and on the CPU.
 //!
-//! It goes step by step: the rows of a step are read one by one, the caches' rows are spoiled, and the step is run as batched
-//! prefill runs it, in the same pages. So it needs no second sequence, the state is that of batched prefill afterwards, and
+//! It goes step by step: the rows of a step are read one by one, the caches' rows are spoiled, recurrent states go back to what they were
+//! before, and the step is run as batched prefill runs it, in the same pages. So it needs no second sequence, the state is that of batched prefill afterwards, and
 //! a fault is found in the step that has it. Then that step is run again with all activations kept, and compared operation by
 //! operation.
 
@@ -43,8 +43,15 @@ pub struct ValidateOptions {
 pub(crate) struct Chunk {
     /// Rows that want logits.
     logits: Vec<f32>,
+    caches: Caches,
+}
+
+/// What a path leaves behind.
+pub(crate) struct Caches {
     /// Rows of the caches, by `KvId`.
     kv: Vec<KvRows>,
+    /// Recurrent states after the last row, by `StateId`.
+    states: Vec<Vec<f32>>,
 }
 
 impl Engine {
@@ -118,9 +125,6 @@ impl Engine {
         if path.chunk == 1 && !options.reference {
             return Err(nothing_to_compare("prompts go one token a step here"));
         }
-        if !self.model.plan.states.is_empty() {
-            return Err(nothing_to_compare("recurrent states cannot be taken back"));
-        }
         let fast = self.summary.policy == Precision::Fast.name();
         let limit = |against| Comparison::new(against, Tolerance::of(against, fast, self.summary.kv_type));
         let mut comparisons = vec![limit(Against::PerToken)];
@@ -187,11 +191,18 @@ impl Run<'_> {
     /// A step by all paths.
     fn step(&mut self, tokens: &[u32], want: Want, report: &mut ValidationReport) -> Result<(), Error> {
         let begin = self.sequence.len();
+        self.keep()?;
         let single = self.per_token(tokens, want)?;
         self.sequence.truncate(begin);
         let batched = self.spoiled(tokens.len(), want, |run| run.batched(tokens, want))?;
         let wanted = want.logit_rows(tokens.len());
-        let rows = StepRows { begin, count: tokens.len(), wanted, layers: self.layers() };
+        let rows = StepRows {
+            begin,
+            count: tokens.len(),
+            wanted,
+            layers: self.layers(),
+            state_layers: self.state_layers(),
+        };
         for c in &mut report.comparisons {
             match (c.against, self.reference.as_deref_mut()) {
                 (Against::PerToken, _) => c.add(&batched, &single, &rows),
@@ -216,6 +227,24 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Keeps recurrent states, so that the sequence can be cut here, and to where it began.
+    fn keep(&mut self) -> Result<(), Error> {
+        let (start, begin) = (self.start, self.sequence.len());
+        self.sequence.give_up(|n| n > start && n < begin);
+        let first_is_kept = |s: &Sequence| start == 0 || s.kept().any(|n| n == start);
+        let recurrent = !self.executor.plan().states.is_empty();
+        match self.sequence.keep() && (!recurrent || first_is_kept(self.sequence)) {
+            true => Ok(()),
+            false => Err(crate::sequence::no_checkpoint()),
+        }
+    }
+
+    /// What the last step, or those before it too, left of these positions.
+    fn caches(&self, begin: usize, end: usize) -> Result<Caches, Error> {
+        let kv = self.executor.read_kv(self.sequence, begin..end)?;
+        Ok(Caches { kv, states: self.executor.read_states(self.sequence)? })
+    }
+
     fn per_token(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
         let begin = self.sequence.len();
         self.make_room(tokens.len())?;
@@ -224,14 +253,14 @@ impl Run<'_> {
             let want = if want.of_token(i, tokens.len()) { Want::Last } else { Want::None };
             logits.extend(self.forward(&[*token], want)?);
         }
-        Ok(Chunk { logits, kv: self.executor.read_kv(self.sequence, begin..self.sequence.len())? })
+        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())? })
     }
 
     fn batched(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
         let begin = self.sequence.len();
         self.make_room(tokens.len())?;
         let logits = self.forward(tokens, want)?;
-        Ok(Chunk { logits, kv: self.executor.read_kv(self.sequence, begin..self.sequence.len())? })
+        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())? })
     }
 
     /// One step: its rows of logits.
@@ -244,11 +273,12 @@ impl Run<'_> {
         }
     }
 
-    /// Pages for the next tokens, spoiled.
+    /// Pages and states for the next tokens, spoiled.
     fn make_room(&mut self, tokens: usize) -> Result<(), Error> {
         let begin = self.sequence.len();
         self.sequence.reserve(begin + tokens)?;
-        self.executor.poison_kv(self.sequence, begin)
+        self.executor.poison_kv(self.sequence, begin)?;
+        self.executor.poison_states(self.sequence)
     }
 
     /// Runs a batched step of so many rows, with the fault that was asked for if its row is among them.
@@ -287,6 +317,16 @@ impl Run<'_> {
         let writer = |id| ops.iter().find(|n| matches!(n.op, Op::KvWrite { kv, .. } if kv.index() == id));
         (0..self.executor.plan().kv.len()).map(|id| writer(id).and_then(|n| n.layer)).collect()
     }
+
+    /// The layer of each recurrent state.
+    fn state_layers(&self) -> Vec<Option<u32>> {
+        let plan = self.executor.plan();
+        let user = |id| {
+            let uses = |op: &Op| matches!(op, Op::Conv { state, .. } | Op::DeltaNet { state, .. } if state.index() == id);
+            plan.ops.iter().find(|n| uses(&n.op))
+        };
+        (0..plan.states.len()).map(|id| user(id).and_then(|n| n.layer)).collect()
+    }
 }
 
 /// What rows of a step are.
@@ -299,6 +339,8 @@ struct StepRows {
     wanted: usize,
     /// The layer of each cache.
     layers: Vec<Option<u32>>,
+    /// The layer of each recurrent state.
+    state_layers: Vec<Option<u32>>,
 }
 
 impl Comparison {
@@ -311,7 +353,7 @@ impl Comparison {
             self.logits.add(&Pair { position, layer: None, got, want }, self.tolerance, true);
             self.choice.add(got, want, self.tolerance);
         }
-        for ((got, want), &layer) in got.kv.iter().zip(&want.kv).zip(&step.layers) {
+        for ((got, want), &layer) in got.caches.kv.iter().zip(&want.caches.kv).zip(&step.layers) {
             for row in 0..count {
                 let position = begin + row;
                 let keys = (part_of(&got.keys, row, count), part_of(&want.keys, row, count));
@@ -320,6 +362,11 @@ impl Comparison {
                     measure.add(&Pair { position, layer, got, want }, self.tolerance, false);
                 }
             }
+        }
+        let states = got.caches.states.iter().zip(&want.caches.states).zip(&step.state_layers);
+        for ((got, want), &layer) in states {
+            let position = begin + count - 1;
+            self.states.add(&Pair { position, layer, got, want }, self.tolerance, false);
         }
         self.judge();
     }

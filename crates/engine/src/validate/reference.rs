@@ -1,13 +1,13 @@
 //! The CPU executor beside a device: the same plan from the same file.
 
-use super::Chunk;
+use super::{Caches, Chunk};
 use crate::execute::KvRows;
 use crate::{Error, Want};
 use std::collections::HashMap;
 use std::sync::Arc;
 use zinc_cpu::{Cpu, Sequence};
 use zinc_gguf::Gguf;
-use zinc_plan::{Cols, KvId, Plan, Row};
+use zinc_plan::{Cols, KvId, Plan, Row, StateId};
 
 /// Tokens of the history that are read at a time.
 const CHUNK: usize = 64;
@@ -70,12 +70,14 @@ impl Reference {
             };
             KvRows { keys: collect(Sequence::keys), values: collect(Sequence::values) }
         });
-        Ok(Chunk { logits, kv: kv.collect() })
+        let states =
+            (0..self.cpu.plan().states.len() as u32).map(|id| self.sequence[0].state(StateId(id)).to_vec());
+        Ok(Chunk { logits, caches: Caches { kv: kv.collect(), states: states.collect() } })
     }
 
     /// What every operation gives for a chunk; the state stays as it is.
     pub(super) fn observe(&mut self, tokens: &[u32], want: Want) -> Result<Outputs, Error> {
-        let before = self.tokens.len() as u32;
+        let before = self.sequence.clone();
         let mut values = HashMap::new();
         let rows = self.rows(tokens, want);
         self.cpu.forward_observed(&rows, &mut self.sequence, &mut |node, out| {
@@ -83,8 +85,7 @@ impl Reference {
                 values.insert(c, out.data.to_vec());
             }
         })?;
-        let kept = self.sequence[0].truncate(before);
-        self.tokens.truncate(kept as usize);
+        self.sequence = before;
         Ok(Outputs { values, rows: tokens.len() })
     }
 

@@ -68,6 +68,8 @@ pub struct Comparison {
     pub keys: Measure,
     /// Rows of the caches' values.
     pub values: Measure,
+    /// Recurrent states after each step.
+    pub states: Measure,
 }
 
 /// Where paths part.
@@ -83,7 +85,7 @@ pub struct FirstDifference {
     pub call: String,
     /// Labels of all operations that the call does, where fusion made several into one.
     pub fused: Vec<String>,
-    /// Which output: `output`, `keys` or `values`.
+    /// Which output: `output`, `keys`, `values` or `state`.
     pub part: &'static str,
     /// Row among the tokens that were validated.
     pub row: usize,
@@ -109,12 +111,14 @@ impl Comparison {
             choice: Choice::default(),
             keys: Measure::default(),
             values: Measure::default(),
+            states: Measure::default(),
         }
     }
 
     /// Notes whether all rows so far are good.
     pub(super) fn judge(&mut self) {
-        let bad = [&self.logits, &self.keys, &self.values].iter().map(|m| m.bad_rows).sum::<usize>();
+        let bad =
+            [&self.logits, &self.keys, &self.values, &self.states].iter().map(|m| m.bad_rows).sum::<usize>();
         self.ok = bad + self.choice.bad_rows == 0;
     }
 }
@@ -181,6 +185,9 @@ impl fmt::Display for Comparison {
         writeln!(f, "  {}: {verdict}; {tolerance}", self.against)?;
         for (name, measure) in [("logits", &self.logits), ("keys", &self.keys), ("values", &self.values)] {
             measure.line(name, f)?;
+        }
+        if self.states.rows > 0 {
+            self.states.line("states", f)?;
         }
         let c = &self.choice;
         if c.rows == 0 {

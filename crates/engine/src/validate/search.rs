@@ -1,12 +1,12 @@
 //! On a failure: which operation is the first whose output is out of tolerance.
 
-use super::Run;
 use super::measure::{Tolerance, bad_element};
 use super::report::{Against, FirstDifference};
+use super::{Caches, Run};
 use crate::compile::Step;
-use crate::execute::{KvRows, Observed};
+use crate::execute::Observed;
 use crate::{Error, Want};
-use zinc_plan::{Cols, KvId};
+use zinc_plan::{Cols, KvId, StateId};
 
 /// A row of an operation's output from the other path.
 type OtherRow<'a> = dyn Fn(Cols, usize) -> Option<&'a [f32]> + 'a;
@@ -16,9 +16,9 @@ struct Paths<'a> {
     against: Against,
     tolerance: Tolerance,
     batched: &'a Observed,
-    batched_kv: &'a [KvRows],
+    batched_caches: &'a Caches,
     other: Box<OtherRow<'a>>,
-    other_kv: Vec<KvRows>,
+    other_caches: Caches,
     rows: usize,
     /// Position of the first row.
     begin: usize,
@@ -38,36 +38,35 @@ impl Run<'_> {
         let batched = self.spoiled(tokens.len(), want, |run| run.observe(tokens, want))?;
         let (rows, begin) = (tokens.len(), self.sequence.len());
         let (single, outputs);
-        let (other, other_kv): (Box<OtherRow<'_>>, Vec<KvRows>) = match against {
+        let (other, other_caches): (Box<OtherRow<'_>>, Caches) = match against {
             Against::PerToken => {
-                let (steps, kv) = self.observe_singles(tokens, want)?;
+                let (steps, caches) = self.observe_singles(tokens, want)?;
                 single = steps;
-                (Box::new(|c, row| single.get(row)?.row(c, 0)), kv)
+                (Box::new(|c, row| single.get(row)?.row(c, 0)), caches)
             }
             Against::CpuReference => {
                 let Some(reference) = self.reference.as_deref_mut() else { return Ok(None) };
                 reference.catch_up(self.sequence.tokens())?;
                 outputs = reference.observe(tokens, want)?;
-                (Box::new(|c, row| outputs.row(c, row)), reference.forward(tokens, Want::None)?.kv)
+                (Box::new(|c, row| outputs.row(c, row)), reference.forward(tokens, Want::None)?.caches)
             }
         };
-        let (batched, batched_kv) = (&batched.0, batched.1.as_slice());
-        let paths = Paths { against, tolerance, batched, batched_kv, other, other_kv, rows, begin };
+        let (batched, batched_caches) = (&batched.0, &batched.1);
+        let paths = Paths { against, tolerance, batched, batched_caches, other, other_caches, rows, begin };
         let first = paths.first(&self.executor.plan().ops);
         Ok(first.map(|f| FirstDifference { row: step + f.row, ..f }))
     }
 
-    /// A step with all activations kept, and the rows that it wrote into the caches. The sequence stays as it is.
-    fn observe(&mut self, tokens: &[u32], want: Want) -> Result<(Observed, Vec<KvRows>), Error> {
+    /// A step with all activations kept, and what it left in caches and states. The sequence stays as it is.
+    fn observe(&mut self, tokens: &[u32], want: Want) -> Result<(Observed, Caches), Error> {
         let start = self.sequence.len();
         self.make_room(tokens.len())?;
         let observed = self.executor.observe(self.sequence, tokens, want)?;
-        let kv = self.executor.read_kv(self.sequence, start..start + tokens.len())?;
-        Ok((observed, kv))
+        Ok((observed, self.caches(start, start + tokens.len())?))
     }
 
     /// The same, a token at a time.
-    fn observe_singles(&mut self, tokens: &[u32], want: Want) -> Result<(Vec<Observed>, Vec<KvRows>), Error> {
+    fn observe_singles(&mut self, tokens: &[u32], want: Want) -> Result<(Vec<Observed>, Caches), Error> {
         let start = self.sequence.len();
         self.make_room(tokens.len())?;
         let mut steps = Vec::new();
@@ -76,9 +75,9 @@ impl Run<'_> {
             steps.push(self.executor.observe(self.sequence, &[token], want)?);
             self.sequence.push(&[token]);
         }
-        let kv = self.executor.read_kv(self.sequence, start..self.sequence.len())?;
+        let caches = self.caches(start, self.sequence.len())?;
         self.sequence.truncate(start);
-        Ok((steps, kv))
+        Ok((steps, caches))
     }
 }
 
@@ -120,8 +119,13 @@ impl Paths<'_> {
             .writes()
             .into_iter()
             .find_map(|c| compare(Some(c), "output", self.batched.row(c, row)?, (self.other)(c, row)?));
+        if let (None, Some(StateId(id)), true) = (&outputs, step.call.state(), row + 1 == self.rows) {
+            let [got, want] =
+                [self.batched_caches, &self.other_caches].map(|c| c.states[id as usize].as_slice());
+            return compare(None, "state", got, want);
+        }
         let Some((KvId(id), true)) = step.call.cache() else { return outputs };
-        let (got, want) = (&self.batched_kv[id as usize], &self.other_kv[id as usize]);
+        let (got, want) = (&self.batched_caches.kv[id as usize], &self.other_caches.kv[id as usize]);
         let rows = |values| part_of(values, row, self.rows);
         outputs
             .or_else(|| compare(None, "keys", rows(&got.keys), rows(&want.keys)))

@@ -20,6 +20,7 @@ pub mod suite;
 pub mod attention;
 pub mod elementwise;
 pub mod embed;
+pub mod gemm;
 pub mod gemv;
 pub mod kv;
 pub mod norm;
@@ -54,6 +55,7 @@ pub struct Kernel {
 pub fn kernels() -> Vec<Kernel> {
     [
         gemv::KERNELS,
+        gemm::KERNELS,
         embed::KERNELS,
         norm::KERNELS,
         rope::KERNELS,
@@ -73,6 +75,7 @@ pub type Suite = fn(&Kernels) -> Vec<CaseResult>;
 pub fn suites() -> &'static [(&'static str, Suite)] {
     &[
         ("gemv", gemv::suite),
+        ("gemm", gemm::suite),
         ("embed", embed::suite),
         ("norm", norm::suite),
         ("rope", rope::suite),

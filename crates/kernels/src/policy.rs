@@ -1,6 +1,7 @@
 //! Tuning constants by class of device: data alone. Nothing else in the workspace knows device classes.
 
 use crate::attention::AttentionPolicy;
+use crate::gemm::GemmPolicy;
 use zinc_vulkan::Capabilities;
 
 /// Devices that want the same constants.
@@ -59,6 +60,8 @@ pub struct Policy {
     pub subgroup_size: u32,
     /// Matrix-vector products.
     pub gemv: GemvPolicy,
+    /// Products in tiles.
+    pub gemm: GemmPolicy,
     /// Attention.
     pub attention: AttentionPolicy,
 }
@@ -109,6 +112,7 @@ impl Policy {
             class,
             subgroup_size: caps.subgroup.size,
             gemv: gemv(class),
+            gemm: GemmPolicy::of(class),
             attention: AttentionPolicy::of(class),
         }
     }

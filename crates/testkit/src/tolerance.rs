@@ -15,6 +15,15 @@ pub const LOGITS_FAST: f64 = 1.5e-2;
 /// A weight product may differ from the f64 sum by this times Σ|w·x|: f32 rounding in any order of summation.
 pub const PRODUCT_REL: f64 = 1e-6;
 
+/// A product of f16 factors, times Σ|w·x| of the factors before: each is rounded to 11 bits, where drivers may cut off (2^-10), beside f32 sums.
+pub const PRODUCT_F16_REL: f64 = 2.0 / 1024.0 + PRODUCT_REL;
+
+/// What f16 loses of a weight below its normal range (2^-14), times Σ|x|.
+pub const PRODUCT_F16_ABS: f64 = 1.0 / (1 << 24) as f64;
+
+/// An activation in f16 under a power of two, relative; absolute, 2^-38 of the row's largest.
+pub const CONVERT_REL: f32 = 1.0 / 1024.0;
+
 /// Mean negative log likelihood (nats) of the real models: equal to three digits.
 pub const NLL: f64 = 5e-4;
 

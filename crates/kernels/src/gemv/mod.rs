@@ -24,8 +24,8 @@
 mod bench;
 mod cut;
 mod gemv_op;
-mod reference;
-mod suite;
+pub(crate) mod reference;
+pub(crate) mod suite;
 mod tile;
 mod tuned;
 

@@ -29,7 +29,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
 }
 
 /// Random weights in file and in device layout.
-struct Matrix {
+pub(crate) struct Matrix {
     format: FormatRef,
     m: usize,
     k: usize,
@@ -38,7 +38,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn random(
+    pub(crate) fn random(
         s: &Suite<'_>,
         rng: &mut Rng,
         format: FormatRef,
@@ -67,13 +67,13 @@ impl Matrix {
         Ok(Matrix { format, m, k, file, device: s.bytes(&packed)? })
     }
 
-    fn weights(&self) -> Weights<'_> {
+    pub(crate) fn weights(&self) -> Weights<'_> {
         let (m, k) = (self.m as u32, self.k as u32);
         Weights { slice: &self.device, format: self.format, m, k }
     }
 
     /// Products with every column of x.
-    fn times(&self, x: &Host) -> Vec<Vec<Product>> {
+    pub(crate) fn times(&self, x: &Host) -> Vec<Vec<Product>> {
         product(self.format, &self.file, self.k, &x.rows().collect::<Vec<_>>())
     }
 }

@@ -5,6 +5,7 @@
 #define RUN_STRIDE 16
 #define HAS_SCALE 0
 #define HAS_MIN 0
+#define HAS_HALVES
 
 struct Codes { uvec4 w[2]; };
 
@@ -25,5 +26,7 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uvec2 pair = quad % 2 == 0 ? w.xy : w.zw;
     return vec4(unpackHalf2x16(pair.x), unpackHalf2x16(pair.y));
 }
+
+uvec4 run_halves(Codes c, uint run, uint i) { return c.w[i]; }
 
 float element(uvec2 row, uint i) { return half_low(uint(U16In(row).v[i])); }

@@ -1,0 +1,121 @@
+// The operands of a tile in shared memory as f16, STEP elements of K at a time: weights decoded, activations as `convert` packed them. Both are in
+// the order of the format's chunks, which changes nothing of a sum but its order.
+//
+// For kernels with the constants THREADS, ROWS (of each matrix), COLUMNS, STEP (CHUNK or more, divides 64), BUFFERS, GATE and the push constants
+// weight, up, x, m, k, row_bytes, x_pitch, columns. Include after weights.glsl. The kernel walks over K so:
+//     Codes codes[W_TASKS]; uvec4 packed[X_TASKS]; Places places; find(rows, places); load; store; barrier; then for each step
+//     load of the next one, products of this one, barrier where BUFFERS is 1, store of the next one, barrier.
+
+const uint MATRICES = GATE ? 2 : 1;
+const uint W_ROWS = MATRICES * ROWS;
+// Quads of words from a row to the next: an odd number, so that neighbouring rows are in different banks.
+const uint PITCH = STEP / 8 + 1;
+
+// Row r of matrix i begins at (slot · W_ROWS + i · ROWS + r) · PITCH, column c at (slot · COLUMNS + c) · PITCH.
+shared uvec4 w_stage[BUFFERS * W_ROWS * PITCH];
+shared uvec4 x_stage[BUFFERS * COLUMNS * PITCH];
+
+// Chunks of a row in a step. Where there are fewer than invocations, several invocations share a chunk: each decodes some of its runs.
+const uint CHUNKS = STEP / CHUNK;
+const uint W_CHUNKS = W_ROWS * CHUNKS;
+const uint SPLIT = THREADS >= 4 * W_CHUNKS && RUNS >= 4 ? 4 : THREADS >= 2 * W_CHUNKS && RUNS >= 2 ? 2 : 1;
+// Pieces of chunks that an invocation decodes in a step, and quads of words of x that it copies.
+const uint W_TASKS = (W_CHUNKS * SPLIT + THREADS - 1) / THREADS;
+const uint W_EVEN = W_CHUNKS * SPLIT % THREADS;
+const uint X_QUADS = COLUMNS * STEP / 8;
+const uint X_TASKS = (X_QUADS + THREADS - 1) / THREADS;
+const uint X_EVEN = X_QUADS % THREADS;
+
+uint task(uint i) {
+    return i * THREADS + gl_LocalInvocationIndex;
+}
+
+#ifdef MATRIX_KHR
+// Matrix products want f16 arithmetic anyway, whose conversion rounds to nearest where packHalf2x16 may cut off.
+uint pack(vec2 v) { return packFloat2x16(f16vec2(v)); }
+#else
+uint pack(vec2 v) { return packHalf2x16(v); }
+#endif
+
+// The addresses of the rows that the invocation decodes. Rows beyond the end stand for the last one.
+void find_rows(uint first_row, inout uvec2 rows[W_TASKS]) {
+    [[unroll]] for (uint i = 0; i < W_TASKS; i++) {
+        uint row = task(i) % W_CHUNKS / CHUNKS;
+        rows[i] = address_at(row < ROWS ? p.weight : p.up, min(first_row + row % ROWS, p.m - 1), p.row_bytes);
+    }
+}
+
+// Issues the loads of a step that begins with chunk `first`.
+void load_ahead(uint first, uint first_column, uvec2 rows[W_TASKS], uvec3 plane, inout Codes codes[W_TASKS], inout uvec4 packed[X_TASKS]) {
+    [[unroll]] for (uint i = 0; i < W_TASKS; i++) {
+        uint chunk = first + task(i) % CHUNKS;
+        if (chunk < p.k / CHUNK && (W_EVEN == 0 || task(i) < W_CHUNKS * SPLIT)) codes[i] = load_chunk(rows[i], plane, chunk);
+    }
+    [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
+        if (X_EVEN == 0 || task(i) < X_QUADS) {
+            // Columns beyond the end stand for the last one; what is beyond K in a row is zero.
+            uint column = min(first_column + task(i) / (STEP / 8), p.columns - 1), quad = task(i) % (STEP / 8);
+            uint run = quad % (CHUNK / 8) / (RUN / 8);
+            uint at = chunk_base(first + quad / (CHUNK / 8)) + run * RUN_STRIDE;
+            packed[i] = UVec4In(p.x).v[column * p.x_pitch + at / 8 + quad % (RUN / 8)];
+        }
+    }
+}
+
+// Decodes a run to `at`.
+void store_run(Codes codes, uint run, uint at) {
+#ifdef HAS_HALVES
+    [[unroll]] for (uint i = 0; i < RUN / 8; i++) w_stage[at + i] = run_halves(codes, run, i);
+#else
+    vec2 scale = code_scale(run_scale(codes, run));
+    [[unroll]] for (uint i = 0; i < RUN / 8; i++) {
+        vec4 a = weights(run_codes(codes, run, 2 * i), scale), b = weights(run_codes(codes, run, 2 * i + 1), scale);
+#if HAS_SCALE == 0
+        // f32 and bf16 reach farther than f16.
+        a = clamp(a, vec4(-65504.0), vec4(65504.0));
+        b = clamp(b, vec4(-65504.0), vec4(65504.0));
+#endif
+        w_stage[at + i] = uvec4(pack(a.xy), pack(a.zw), pack(b.xy), pack(b.zw));
+    }
+#endif
+}
+
+// What is no whole chunk: the elements that there are, then zeros.
+void store_rest(uvec2 row, uint chunk, uint at) {
+    for (uint i = 0; i < CHUNK / 8; i++) {
+        uvec4 packed = uvec4(0);
+#if BLOCK_ELEMS == 1
+        for (uint pair = 0; pair < 4; pair++) {
+            vec2 v = vec2(0.0);
+            for (uint j = 0; j < 2; j++) {
+                uint k = chunk * CHUNK + 8 * i + 2 * pair + j;
+                if (k < p.k) v[j] = clamp(element(row, k), -65504.0, 65504.0);
+            }
+            packed[pair] = pack(v);
+        }
+#endif
+        w_stage[at + i] = packed;
+    }
+}
+
+// Puts what `load_ahead` loaded into shared memory.
+void store_ahead(uint slot, uint first, uvec2 rows[W_TASKS], Codes codes[W_TASKS], uvec4 packed[X_TASKS]) {
+    [[unroll]] for (uint i = 0; i < W_TASKS; i++) {
+        if (W_EVEN == 0 || task(i) < W_CHUNKS * SPLIT) {
+            uint row = task(i) % W_CHUNKS / CHUNKS, chunk = task(i) % CHUNKS, piece = task(i) / W_CHUNKS;
+            uint at = (slot * W_ROWS + row) * PITCH + chunk * (CHUNK / 8);
+            if (first + chunk >= p.k / CHUNK) {
+                store_rest(rows[i], first + chunk, at);
+            } else {
+                [[unroll]] for (uint run = 0; run < RUNS; run++) {
+                    if (SPLIT == 1 || run / (RUNS / SPLIT) == piece) store_run(codes[i], run, at + run * (RUN / 8));
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
+        if (X_EVEN == 0 || task(i) < X_QUADS) {
+            x_stage[(slot * COLUMNS + task(i) / (STEP / 8)) * PITCH + task(i) % (STEP / 8)] = packed[i];
+        }
+    }
+}

@@ -1,0 +1,46 @@
+#version 460
+// Rows of f32 to f16 as the products of matrices read them: a row is a multiple of 64 elements, what is beyond K is zero. A row is multiplied with
+// a power of two that puts its largest magnitude between 2^14 and 2^15: nothing overflows, and what is 2^28 times smaller still has all its
+// bits. `scales` has the inverses.
+#include "types.glsl"
+#include "workgroup.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const bool ALIGNED = true; // x may be read by vec4
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Halves { f16vec4 v[]; };
+
+layout(push_constant, scalar) uniform Push {
+    F32In x;
+    Halves packed;
+    F32 scales;
+    uint k;
+    uint x_stride;
+    uint pitch; // groups of four elements
+    uint rows;
+} p;
+
+// Elements i .. i + 4 of a row; those beyond the end are 0.
+vec4 load4(uint start, uint i) {
+    if (ALIGNED && i + 4 <= p.k) return Vec4In(p.x).v[(start + i) / 4];
+    vec4 v = vec4(0.0);
+    for (uint j = 0; j < 4 && i + j < p.k; j++) v[j] = p.x.v[start + i + j];
+    return v;
+}
+
+void main() {
+    const uint row = folded_group();
+    if (row >= p.rows) return;
+    const uint start = row * p.x_stride;
+    float greatest = 0.0;
+    for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
+        vec4 v = abs(load4(start, 4 * i));
+        greatest = max(greatest, max(max(v.x, v.y), max(v.z, v.w)));
+    }
+    const uint exponent = clamp(floatBitsToUint(workgroup_max(greatest)) >> 23, 15u, 254u);
+    const float scale = uintBitsToFloat((268u - exponent) << 23);
+    for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
+        p.packed.v[row * p.pitch + i] = f16vec4(scale * load4(start, 4 * i));
+    }
+    if (gl_LocalInvocationIndex == 0) p.scales.v[row] = uintBitsToFloat((exponent - 14u) << 23);
+}

@@ -1,0 +1,94 @@
+//! Activations in f16, as the products of matrices read them.
+
+use crate::launch::{Launch, refuse};
+use crate::{Error, Kernel, Kernels, Mat, fold_groups};
+use bytemuck::{Pod, Zeroable};
+use zinc_vulkan::{Binding, Recorder, Slice};
+
+pub(super) const KERNEL: Kernel =
+    Kernel { stem: "convert", bindings: 3, params_bytes: size_of::<Params>() as u32 };
+
+/// Invocations of a workgroup, which has one row.
+const THREADS: u32 = 256;
+
+/// `rows` rows of `k` elements in f16, each padded with zeros to a multiple of 64, then an f32 a row: what its elements are to be multiplied with.
+#[derive(Debug, Clone, Copy)]
+pub struct Packed<'a> {
+    /// [`Packed::bytes_for`] bytes, beginning at a multiple of 16.
+    pub slice: &'a Slice,
+    /// Rows that it was made for.
+    pub rows: u32,
+    /// Elements of a row.
+    pub k: u32,
+}
+
+impl Packed<'_> {
+    /// Elements from a row to the next.
+    pub fn pitch(k: u32) -> u32 {
+        k.next_multiple_of(64)
+    }
+
+    /// Bytes of so many rows of `k` elements.
+    pub fn bytes_for(rows: u32, k: u32) -> u64 {
+        u64::from(rows) * (2 * u64::from(Packed::pitch(k)) + 4)
+    }
+
+    /// The rows, and their factors.
+    pub(super) fn parts(&self) -> Result<(Slice, Slice), Error> {
+        let values = u64::from(self.rows) * 2 * u64::from(Packed::pitch(self.k));
+        Ok((self.slice.slice(0, values)?, self.slice.slice(values, 4 * u64::from(self.rows))?))
+    }
+}
+
+/// A conversion.
+#[derive(Debug, Clone, Copy)]
+pub struct ConvertArgs<'a> {
+    /// `out.rows` rows of `out.k` elements.
+    pub x: Mat<'a>,
+    /// Where they go.
+    pub out: Packed<'a>,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Params {
+    k: u32,
+    x_stride: u32,
+    pitch: u32,
+    rows: u32,
+}
+
+/// Records a conversion.
+///
+/// # Errors
+/// [`Unsupported`](crate::Unsupported) where widths differ or the packed rows are not aligned; else what the recorder says.
+pub fn convert(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &ConvertArgs<'_>,
+) -> Result<(), Error> {
+    let (x, Packed { slice, rows, k }) = (args.x, args.out);
+    if x.width != k || k == 0 {
+        return Ok(refuse("convert", format!("rows of {} elements for packed rows of {k}", x.width))?);
+    }
+    let elements = u64::from(rows) * u64::from(x.stride.max(Packed::pitch(k)));
+    if !slice.address().is_multiple_of(16) || elements > u64::from(u32::MAX) {
+        return Ok(refuse("convert", format!("{rows} rows that are not aligned, or beyond 2^32 elements"))?);
+    }
+    let params = Params { k, x_stride: x.stride, pitch: Packed::pitch(k) / 4, rows };
+    let (values, scales) = args.out.parts()?;
+    let [gx, gy] = fold_groups(rows);
+    kernels.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &[],
+            specialization: &[(0, kernels.threads(THREADS)), (1, u32::from(x.is_vec4(rows)))],
+            bindings: &[Binding::read(&x.bytes(rows)?), Binding::write(&values), Binding::write(&scales)],
+            params: bytemuck::bytes_of(&params),
+            groups: [gx, gy, 1],
+            label,
+        },
+    )
+}

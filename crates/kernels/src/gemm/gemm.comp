@@ -1,0 +1,185 @@
+#version 460
+// variants: FORMAT=*; MATRIX=portable|khr
+//
+// out[column][row] = Σ_k weight[row][k]·x[column][k] with both factors in f16 and sums in f32; with GATE, act(gate·x)·(up·x).
+//
+// A workgroup takes ROWS rows (of each matrix) and COLUMNS columns, and walks over K in steps of STEP elements: the operands of a step lie in
+// shared memory (gemm_stage.glsl), those of the next one are on the way meanwhile. MATRIX=khr: each subgroup multiplies SUB_ROWS × SUB_COLUMNS of the
+// tile in matrices of TM × TN × TK (VK_KHR_cooperative_matrix). MATRIX=portable: each invocation computes SUB_ROWS × SUB_COLUMNS results itself.
+#include "types.glsl"
+#include "decode.glsl"
+#include "format.glsl"
+#include "weights.glsl"
+#include "activation.glsl"
+#ifdef MATRIX_KHR
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#endif
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 1;
+layout(constant_id = 1) const uint ROWS = 16;
+layout(constant_id = 2) const uint COLUMNS = 16;
+layout(constant_id = 3) const uint STEP = 64;
+layout(constant_id = 4) const uint SUB_ROWS = 16;
+layout(constant_id = 5) const uint SUB_COLUMNS = 16;
+layout(constant_id = 6) const uint BUFFERS = 1; // of the operands in shared memory, 1 or 2
+layout(constant_id = 7) const uint TM = 16;
+layout(constant_id = 8) const uint TN = 16;
+layout(constant_id = 9) const uint TK = 16;
+layout(constant_id = 10) const bool BIAS = false;
+layout(constant_id = 11) const bool RESIDUAL = false;
+layout(constant_id = 12) const bool GATE = false;
+layout(constant_id = 13) const bool GELU = false; // with GATE: gelu_tanh instead of silu
+
+layout(push_constant, scalar) uniform Push {
+    uvec2 weight; // the gate where there is one
+    uvec2 up;
+    uvec2 x; // rows as `convert` packed them
+    F32In scales; // by column
+    F32In bias;
+    F32In residual;
+    F32 result;
+    uint m;
+    uint k;
+    uint row_bytes;
+    uint x_pitch; // quads of words from a row of x to the next
+    uint columns;
+    uint residual_stride;
+    uint result_stride;
+} p;
+
+#include "gemm_stage.glsl"
+
+// The result of a row and column; `up` is the second matrix's.
+void finish(uint row, uint column, float value, float up) {
+    if (row >= p.m || column >= p.columns) return;
+    float scale = p.scales.v[column];
+    value *= scale;
+    if (GATE) value = (GELU ? gelu_tanh(value) : silu(value)) * (up * scale);
+    if (BIAS) value += p.bias.v[row];
+    if (RESIDUAL) value += p.residual.v[column * p.residual_stride + row];
+    p.result.v[column * p.result_stride + row] = value;
+}
+
+// Units side by side over the rows of the tile: subgroups, or invocations.
+const uint UNIT_ROWS = ROWS / SUB_ROWS;
+
+#ifdef MATRIX_KHR
+const uint ROW_MATRICES = SUB_ROWS / TM;
+const uint W_MATRICES = MATRICES * ROW_MATRICES;
+const uint COLUMN_MATRICES = SUB_COLUMNS / TN;
+const uint SUMS = W_MATRICES * COLUMN_MATRICES;
+#define Sum coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>
+// A result's matrices of each subgroup, on their way out.
+const uint UNITS = UNIT_ROWS * (COLUMNS / SUB_COLUMNS);
+shared float results[UNITS * MATRICES * TM * TN];
+#else
+const uint W_SUMS = MATRICES * SUB_ROWS;
+const uint SUMS = W_SUMS * SUB_COLUMNS;
+const uint UNIT_COLUMNS = COLUMNS / SUB_COLUMNS;
+#define Sum float
+
+float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {
+    vec2 v = unpackHalf2x16(a.x);
+    sum = fma(v.y, low.y, fma(v.x, low.x, sum));
+    v = unpackHalf2x16(a.y);
+    sum = fma(v.y, low.w, fma(v.x, low.z, sum));
+    v = unpackHalf2x16(a.z);
+    sum = fma(v.y, high.y, fma(v.x, high.x, sum));
+    v = unpackHalf2x16(a.w);
+    return fma(v.y, high.w, fma(v.x, high.z, sum));
+}
+#endif
+
+void main() {
+#ifdef HAS_TABLE
+    for (uint i = gl_LocalInvocationIndex; i < 16; i += THREADS) table[i] = table_value(i);
+    barrier();
+#endif
+    const uint first_row = gl_WorkGroupID.y * ROWS, first_column = gl_WorkGroupID.x * COLUMNS;
+    const uvec3 plane = planes(p.k / BLOCK_ELEMS);
+#ifdef MATRIX_KHR
+    const uint unit_row = gl_SubgroupID % UNIT_ROWS * SUB_ROWS, unit_column = gl_SubgroupID / UNIT_ROWS * SUB_COLUMNS;
+#else
+    const uint unit_row = gl_LocalInvocationIndex % UNIT_ROWS, unit_column = gl_LocalInvocationIndex / UNIT_ROWS;
+#endif
+    Sum sums[SUMS];
+    [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = Sum(0.0);
+
+    uvec2 rows[W_TASKS];
+    Codes codes[W_TASKS];
+    uvec4 packed[X_TASKS];
+    find_rows(first_row, rows);
+    load_ahead(0, first_column, rows, plane, codes, packed);
+    store_ahead(0, 0, rows, codes, packed);
+    barrier();
+    const uint steps = (p.k + STEP - 1) / STEP;
+    for (uint i = 0; i < steps; i++) {
+        const uint slot = BUFFERS > 1 ? i % 2 : 0;
+        if (i + 1 < steps) load_ahead((i + 1) * CHUNKS, first_column, rows, plane, codes, packed);
+#ifdef MATRIX_KHR
+        [[unroll]] for (uint k = 0; k < STEP / TK; k++) {
+            coopmat<float16_t, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> w[W_MATRICES];
+            [[unroll]] for (uint r = 0; r < W_MATRICES; r++) {
+                uint row = slot * W_ROWS + r / ROW_MATRICES * ROWS + unit_row + r % ROW_MATRICES * TM;
+                coopMatLoad(w[r], w_stage, row * PITCH + k * TK / 8, PITCH, gl_CooperativeMatrixLayoutRowMajor);
+            }
+            [[unroll]] for (uint c = 0; c < COLUMN_MATRICES; c++) {
+                coopmat<float16_t, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB> x;
+                uint column = slot * COLUMNS + unit_column + c * TN;
+                coopMatLoad(x, x_stage, column * PITCH + k * TK / 8, PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+                [[unroll]] for (uint r = 0; r < W_MATRICES; r++) {
+                    sums[c * W_MATRICES + r] = coopMatMulAdd(w[r], x, sums[c * W_MATRICES + r]);
+                }
+            }
+        }
+#else
+        // Rows and columns of an invocation lie apart, so that neighbours read and write neighbours.
+        for (uint k = 0; k < STEP / 8; k++) {
+            uvec4 w[W_SUMS];
+            [[unroll]] for (uint r = 0; r < W_SUMS; r++) {
+                uint row = slot * W_ROWS + r / SUB_ROWS * ROWS + unit_row + r % SUB_ROWS * UNIT_ROWS;
+                w[r] = w_stage[row * PITCH + k];
+            }
+            [[unroll]] for (uint c = 0; c < SUB_COLUMNS; c++) {
+                uvec4 x = x_stage[(slot * COLUMNS + unit_column + c * UNIT_COLUMNS) * PITCH + k];
+                vec4 low = vec4(unpackHalf2x16(x.x), unpackHalf2x16(x.y));
+                vec4 high = vec4(unpackHalf2x16(x.z), unpackHalf2x16(x.w));
+                [[unroll]] for (uint r = 0; r < W_SUMS; r++) sums[c * W_SUMS + r] = dot_on(w[r], low, high, sums[c * W_SUMS + r]);
+            }
+        }
+#endif
+        if (BUFFERS == 1) barrier();
+        if (i + 1 < steps) store_ahead(BUFFERS > 1 ? 1 - slot : 0, (i + 1) * CHUNKS, rows, codes, packed);
+        barrier();
+    }
+
+#ifdef MATRIX_KHR
+    // Which lane has which element of a matrix is the driver's affair: they go through shared memory.
+    const uint own = gl_SubgroupID * MATRICES * TM * TN;
+    [[unroll]] for (uint c = 0; c < COLUMN_MATRICES; c++) {
+        [[unroll]] for (uint r = 0; r < ROW_MATRICES; r++) {
+            [[unroll]] for (uint i = 0; i < MATRICES; i++) {
+                coopMatStore(sums[c * W_MATRICES + i * ROW_MATRICES + r], results, own + i * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor);
+            }
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+            for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) {
+                uint row = first_row + unit_row + r * TM + e % TM, column = first_column + unit_column + c * TN + e / TM;
+                finish(row, column, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]);
+            }
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+        }
+    }
+#else
+    [[unroll]] for (uint c = 0; c < SUB_COLUMNS; c++) {
+        [[unroll]] for (uint r = 0; r < SUB_ROWS; r++) {
+            uint row = first_row + unit_row + r * UNIT_ROWS, column = first_column + unit_column + c * UNIT_COLUMNS;
+            finish(row, column, sums[c * W_SUMS + r], sums[c * W_SUMS + (MATRICES - 1) * SUB_ROWS + r]);
+        }
+    }
+#endif
+}

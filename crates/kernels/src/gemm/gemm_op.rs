@@ -1,0 +1,132 @@
+//! The dispatch.
+
+use super::{Packed, Tile};
+use crate::gemv::{Epilogue, Gate, Weights};
+use crate::launch::Launch;
+use crate::{Error, Kernel, Kernels, Mat, Unsupported};
+use bytemuck::{Pod, Zeroable};
+use zinc_vulkan::{Binding, Recorder};
+
+pub(super) const KERNEL: Kernel =
+    Kernel { stem: "gemm", bindings: 7, params_bytes: size_of::<Params>() as u32 };
+
+/// A product.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<'a> {
+    /// The matrix; the gate's where there is one.
+    pub weights: Weights<'a>,
+    /// A second matrix of the same shape and format: the result is act(gate·x)·(up·x).
+    pub up: Option<(Gate, Weights<'a>)>,
+    /// The columns of the product as rows of f16.
+    pub x: Packed<'a>,
+    /// Additions.
+    pub epilogue: Epilogue<'a>,
+    /// `x.rows` rows of `m` elements.
+    pub out: Mat<'a>,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Params {
+    m: u32,
+    k: u32,
+    row_bytes: u32,
+    x_pitch: u32,
+    columns: u32,
+    residual_stride: u32,
+    result_stride: u32,
+}
+
+/// Records a product with a tile of [`select`](super::select), or of [`candidates`](super::candidates).
+///
+/// # Errors
+/// [`Unsupported`] where shapes do not belong together or the tile does not fit the device; else what the recorder says.
+pub fn record(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    tile: &Tile,
+) -> Result<(), Error> {
+    check(kernels, args, tile)?;
+    let Weights { format, m, k, slice } = args.weights;
+    let columns = args.x.rows;
+    let out = args.out.bytes(columns)?;
+    let residual = args.epilogue.residual.map(|r| r.bytes(columns)).transpose()?;
+    let row_bytes = format.device_row_bytes(k as usize) as u64;
+    let weight = slice.slice(0, row_bytes * u64::from(m))?;
+    let up = args.up.map(|(_, up)| up.slice.slice(0, row_bytes * u64::from(m))).transpose()?;
+    let bias = args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?;
+    let (x, scales) = args.x.parts()?;
+    let params = Params {
+        m,
+        k,
+        row_bytes: row_bytes as u32,
+        x_pitch: Packed::pitch(k) / 8,
+        columns,
+        residual_stride: args.epilogue.residual.map_or(0, |r| r.stride),
+        result_stride: args.out.stride,
+    };
+    let mut specialization = tile.specialization(kernels.subgroup_size());
+    specialization.extend([
+        (10, u32::from(bias.is_some())),
+        (11, u32::from(residual.is_some())),
+        (12, u32::from(up.is_some())),
+        (13, u32::from(matches!(args.up, Some((Gate::GeGlu, _))))),
+    ]);
+    kernels.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &[("FORMAT", format.name), ("MATRIX", tile.matrix.variant())],
+            specialization: &specialization,
+            bindings: &[
+                Binding::read(&weight),
+                Binding::read(up.as_ref().unwrap_or(&weight)),
+                Binding::read(&x),
+                Binding::read(&scales),
+                Binding::read(bias.as_ref().unwrap_or(&scales)),
+                Binding::read(residual.as_ref().unwrap_or(&scales)),
+                Binding::write(&out),
+            ],
+            params: bytemuck::bytes_of(&params),
+            groups: [columns.div_ceil(tile.columns), m.div_ceil(tile.rows), 1],
+            label,
+        },
+    )
+}
+
+/// Shapes that belong together, and addresses that 16-byte loads allow.
+fn check(kernels: &Kernels, args: &Args<'_>, tile: &Tile) -> Result<(), Unsupported> {
+    let Weights { format, m, k, slice } = args.weights;
+    let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(format.name), reason });
+    if let Err(reason) = tile.check(kernels.caps(), kernels.subgroup_size(), format, args.up.is_some()) {
+        return fail(reason);
+    }
+    if args.x.k != k || args.out.width != m {
+        return fail(format!("{} and {} columns for weights of {m}×{k}", args.x.k, args.out.width));
+    }
+    if args.epilogue.residual.is_some_and(|r| r.width != m) {
+        return fail(format!("a residual that has not the {m} columns of the result"));
+    }
+    if let Some((_, up)) = args.up
+        && (up.format, up.m, up.k) != (format, m, k)
+    {
+        return fail(format!("gate {m}×{k} with up {}×{} in {}", up.m, up.k, up.format));
+    }
+    let addresses = [Some(slice), args.up.map(|(_, up)| up.slice), Some(args.x.slice)];
+    if addresses.iter().flatten().any(|s| !s.address().is_multiple_of(16)) {
+        return fail("operands that do not begin at a multiple of 16 bytes".into());
+    }
+    let strides = [args.out.stride, args.epilogue.residual.map_or(0, |r| r.stride)];
+    if strides.iter().any(|s| s.checked_mul(args.x.rows).is_none()) {
+        return fail(format!("{} columns beyond 2^32 elements", args.x.rows));
+    }
+    if m.div_ceil(tile.rows) > 65_535 || args.x.rows.div_ceil(tile.columns) > 65_535 {
+        return fail(format!(
+            "{m} rows and {} columns in tiles of {}×{}",
+            args.x.rows, tile.rows, tile.columns
+        ));
+    }
+    Ok(())
+}

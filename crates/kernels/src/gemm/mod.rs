@@ -1,0 +1,34 @@
+//! Products of a weight matrix with many columns in tiles, with f16 factors and f32 sums: the fast policy's way.
+//!
+//! Activations become f16 once ([`convert`], scaled row by row so that nothing overflows) and are read by every product of them; weights become f16
+//! in each workgroup, on their way to shared memory. Values of weights beyond f16's range (65,504, in F32 and BF16 files alone) become the
+//! largest there is.
+//!
+//! # Budget
+//!
+//! A tile of R rows and C columns decodes R weights and copies C activations for R·C multiply-adds of a k. On an H200 subgroup matrices multiply 460
+//! TFLOP/s from registers: a step of 128 × 128 × 64 in 1,080 cycles of a multiprocessor. Decoding its 8,192 weights takes 4 to 5 instructions each
+//! on 128 lanes, 250 to 320 cycles, which other subgroups' products hide if registers leave room for them; loads from shared memory take 32 KiB of
+//! fragments for each 64 × 64 of a subgroup.
+//!
+//! Few columns leave most of a card idle with large tiles: 4,096 rows are 32 workgroups of 128. The choice ([`select`]) weighs tiles by the rounds that
+//! the device needs for their workgroups.
+
+mod bench;
+mod convert;
+mod gemm_op;
+mod policy;
+mod suite;
+mod tile;
+
+pub use bench::{BenchShape, BenchTiming, bench};
+pub use convert::{ConvertArgs, Packed, convert};
+pub use gemm_op::{Args, record};
+pub use policy::{GemmPolicy, GemmShape};
+pub use suite::suite;
+pub use tile::{Matrix, Tile, candidates, matrix_of, select};
+
+use crate::Kernel;
+
+/// The kernels of this family.
+pub const KERNELS: &[Kernel] = &[gemm_op::KERNEL, convert::KERNEL];

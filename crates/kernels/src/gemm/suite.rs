@@ -1,0 +1,287 @@
+//! Which products in tiles are tried: every format at the sizes where tiles, steps and rows end, on the device's matrices and without them.
+
+use super::{Args, ConvertArgs, Matrix, Packed, Tile, convert, matrix_of, record};
+use crate::Kernels;
+use crate::gemv::reference::{Product, gated};
+use crate::gemv::suite::Matrix as Weights;
+use crate::gemv::{Epilogue, Gate};
+use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite};
+use zinc_quant::{FormatRef, by_name, formats};
+use zinc_testkit::{shape_classes, tolerance};
+use zinc_vulkan::Slice;
+
+/// Every case of products in tiles, and of the conversion before them.
+pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
+    let mut s = Suite::new(kernels, "gemm");
+    conversions(&mut s);
+    for matrix in matrices(kernels) {
+        let tile = small(kernels, matrix);
+        for &format in formats() {
+            shapes(&mut s, format, tile);
+        }
+        for name in ["Q4_K", "Q6_K", "Q8_0", "F16", "MXFP4"] {
+            if let Some(format) = by_name(name) {
+                gates(&mut s, format, tile);
+            }
+        }
+        tiles(&mut s, matrix);
+        epilogues(&mut s, tile);
+    }
+    s.finish()
+}
+
+/// None, and the device's own where it has any.
+fn matrices(kernels: &Kernels) -> Vec<Matrix> {
+    let own = matrix_of(kernels.caps());
+    if own == Matrix::Portable { vec![own] } else { vec![Matrix::Portable, own] }
+}
+
+/// A small tile with several units in both directions: little code, and shapes beyond it are soon reached.
+fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
+    match matrix {
+        Matrix::Portable => {
+            // Whole subgroups: 8 × 8 invocations.
+            Tile { matrix, rows: 32, columns: 16, step: 64, sub_rows: 4, sub_columns: 2, buffers: 1 }
+        }
+        Matrix::Khr { m, n, .. } => {
+            let rows = if kernels.subgroup_size() > 32 { m } else { 2 * m };
+            Tile { matrix, rows, columns: 2 * n, step: 64, sub_rows: m, sub_columns: 2 * n, buffers: 1 }
+        }
+    }
+}
+
+/// Activations on the device, packed by the kernel under test.
+struct Columns {
+    slice: Slice,
+    rows: u32,
+    k: u32,
+}
+
+impl Columns {
+    fn of(s: &Suite<'_>, x: &Host, layout: Layout) -> Result<Columns, Failure> {
+        let placed = s.upload_as(x, layout)?;
+        let (rows, k) = ((x.data.len() / x.width) as u32, x.width as u32);
+        let bytes = Packed::bytes_for(rows, k);
+        // Poisoned: NaN in f16 and f32 alike.
+        let slice = s.bytes(&vec![0xff; bytes as usize])?;
+        let columns = Columns { slice, rows, k };
+        s.run(|rec| {
+            convert(s.kernels(), rec, "convert", &ConvertArgs { x: placed.mat(), out: columns.packed() })
+        })?;
+        Ok(columns)
+    }
+
+    fn packed(&self) -> Packed<'_> {
+        Packed { slice: &self.slice, rows: self.rows, k: self.k }
+    }
+}
+
+/// What a product may differ by.
+fn allowed(product: &Product, x: &[f32]) -> f64 {
+    let sum: f64 = x.iter().map(|v| f64::from(v.abs())).sum();
+    tolerance::PRODUCT_F16_REL * product.magnitude + tolerance::PRODUCT_F16_ABS * sum
+}
+
+/// A product on packed columns.
+fn run(
+    s: &Suite<'_>,
+    w: &Weights,
+    x: &Columns,
+    up: Option<(Gate, &Weights)>,
+    epilogue: Epilogue<'_>,
+    tile: Tile,
+) -> Result<Placed, Failure> {
+    let weights = w.weights();
+    let out = s.output(x.rows as usize, weights.m as usize)?;
+    let up = up.map(|(gate, w)| (gate, w.weights()));
+    let args = Args { weights, up, x: x.packed(), epilogue, out: out.mat() };
+    s.run(|rec| record(s.kernels(), rec, "gemm", &args, &tile))?;
+    Ok(out)
+}
+
+/// A product of random operands against the sums in f64.
+fn case(s: &Suite<'_>, format: FormatRef, m: usize, n: usize, k: usize, tile: Tile) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let w = Weights::random(s, &mut rng, format, m, k)?;
+    let x = Host::random(&mut rng, n, k, 1.0);
+    let layout = if k % 4 == 0 { Layout::Columns } else { Layout::Unaligned };
+    let out = run(s, &w, &Columns::of(s, &x, layout)?, None, Epilogue::default(), tile)?;
+    let want = w.times(&x);
+    let values = want.iter().flatten().map(|p| p.value as f32).collect();
+    let columns: Vec<&[f32]> = x.rows().collect();
+    s.compare(&out, &Host { width: m, data: values }, |_, c, r| allowed(&want[c][r], columns[c]) as f32)
+}
+
+/// Elements of rows at which steps, chunks or blocks end.
+fn lengths(format: FormatRef, step: usize) -> Vec<usize> {
+    match format.block_elems {
+        1 => shape_classes(step).into_iter().chain([15, 16, 17]).collect(),
+        block => shape_classes(2).iter().map(|n| block * n).collect(),
+    }
+}
+
+fn shapes(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
+    let rows = shape_classes(tile.rows as usize).into_iter().cycle();
+    // Another beginning, so that not all dimensions are small together.
+    let columns = shape_classes(tile.columns as usize).into_iter().cycle().skip(2);
+    let lengths = lengths(format, tile.step as usize).into_iter().cycle();
+    for ((m, n), k) in rows.zip(columns).zip(lengths).take(9) {
+        s.case(format!("{format} {m}×{k}, {n} columns, {}", tile.matrix.variant()), |s| {
+            case(s, format, m, n, k, tile)
+        });
+    }
+}
+
+/// Tiles of other proportions: (rows, columns, rows and columns of a unit, step, buffers); of matrices in units of their size.
+fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
+    let all = match matrix {
+        Matrix::Portable => {
+            vec![(16, 64, 2, 4, 64, 2), (64, 16, 8, 2, 64, 1), (8, 64, 1, 8, 32, 2), (64, 64, 8, 4, 64, 1)]
+        }
+        Matrix::Khr { m, n, .. } => {
+            let unit = |rows, columns, sub_rows, sub_columns, step, buffers| {
+                (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers)
+            };
+            vec![
+                unit(1, 4, 1, 2, 64, 2),
+                unit(4, 1, 2, 1, 32, 2),
+                unit(4, 4, 2, 2, 64, 1),
+                unit(2, 4, 2, 4, 64, 1),
+            ]
+        }
+    };
+    for (rows, columns, sub_rows, sub_columns, step, buffers) in all {
+        let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers };
+        for name in ["Q4_K", "Q6_K", "Q8_0", "BF16"] {
+            let Some(format) = by_name(name) else { continue };
+            if tile.check(s.kernels().caps(), s.kernels().subgroup_size(), format, false).is_err() {
+                continue; // not on this device
+            }
+            let (m, n) = (2 * rows as usize + 1, columns as usize + 3);
+            s.case(format!("{format} {tile:?}"), |s| case(s, format, m, n, 768, tile));
+        }
+    }
+}
+
+fn gates(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
+    for kind in [Gate::SwiGlu, Gate::GeGlu] {
+        s.case(format!("{format} {kind:?}, {}", tile.matrix.variant()), |s| {
+            let (m, n, k) = (tile.rows as usize + 3, tile.columns as usize + 1, 512);
+            let mut rng = s.rng();
+            let gate = Weights::random(s, &mut rng, format, m, k)?;
+            let up = Weights::random(s, &mut rng, format, m, k)?;
+            let x = Host::random(&mut rng, n, k, 1.0);
+            let columns = Columns::of(s, &x, Layout::Columns)?;
+            let out = run(s, &gate, &columns, Some((kind, &up)), Epilogue::default(), tile)?;
+            let pairs: Vec<(Product, Product)> =
+                gate.times(&x).into_iter().flatten().zip(up.times(&x).into_iter().flatten()).collect();
+            let want = pairs.iter().map(|(g, u)| gated(kind, g.value, u.value) as f32).collect();
+            let x: Vec<&[f32]> = x.rows().collect();
+            // The errors of both products and of their product, the steepest slope of the activations being below 1.2, and the activation's own.
+            s.compare(&out, &Host { width: m, data: want }, |_, c, r| {
+                let (g, u) = &pairs[c * m + r];
+                let (error_g, error_u) = (1.2 * allowed(g, x[c]), allowed(u, x[c]));
+                let products = error_g * u.value.abs() + 1.2 * g.value.abs() * error_u + error_g * error_u;
+                let own = tolerance::ACTIVATION_REL as f64 * (g.value * u.value).abs();
+                (products + own) as f32
+            })
+        });
+    }
+}
+
+/// Bias and residual are added after the product, in this order, in f32.
+fn epilogues(s: &mut Suite<'_>, tile: Tile) {
+    let Some(format) = by_name("Q8_0") else { return };
+    for (bias, residual) in [(true, false), (false, true), (true, true)] {
+        s.case(format!("bias {bias}, residual {residual}, {}", tile.matrix.variant()), |s| {
+            let (m, n, k) = (tile.rows as usize + 5, 3, 288);
+            let mut rng = s.rng();
+            let w = Weights::random(s, &mut rng, format, m, k)?;
+            let x = Host::random(&mut rng, n, k, 1.0);
+            let columns = Columns::of(s, &x, Layout::Columns)?;
+            let biases = rng.normals(m, 1.0);
+            let added = Host::random(&mut rng, n, m, 1.0);
+            let (residuals, bias_slice) = (s.upload(&added)?, s.values(&biases)?);
+            let epilogue =
+                Epilogue { bias: bias.then_some(&bias_slice), residual: residual.then(|| residuals.mat()) };
+            let plain = s.read(&run(s, &w, &columns, None, Epilogue::default(), tile)?)?;
+            let out = run(s, &w, &columns, None, epilogue, tile)?;
+            let sum = |(i, &v): (usize, &f32)| {
+                let v = if bias { v + biases[i % m] } else { v };
+                if residual { v + added.data[i] } else { v }
+            };
+            let want = plain.data.iter().enumerate().map(sum).collect();
+            // The compiler may join a product's scale and a sum to one rounding.
+            s.compare(&out, &Host { width: m, data: want }, |want, _, _| {
+                4.0 * f32::EPSILON * (1.0 + want.abs())
+            })
+        });
+    }
+}
+
+/// Every element is what f16 makes of it under the row's power of two, and what pads a row is zero.
+fn conversions(s: &mut Suite<'_>) {
+    for (k, layout) in [1, 4, 63, 64, 65, 1000, 4096]
+        .into_iter()
+        .flat_map(|k| [Layout::Columns, Layout::Unaligned].map(|layout| (k, layout)))
+    {
+        s.case(format!("convert {k} elements, {layout:?}"), |s| {
+            let mut rng = s.rng();
+            let rows = 5;
+            let mut x = Host::random(&mut rng, rows, k, 1.0);
+            // A row beyond f16's range, one far below it, one of zeros.
+            for (row, factor) in [1e20, 1e-30, 0.0].into_iter().enumerate() {
+                x.data[row * k..][..k].iter_mut().for_each(|v| *v *= factor);
+            }
+            let columns = Columns::of(s, &x, layout)?;
+            let (values, scales) = columns.packed().parts()?;
+            let halves: Vec<u16> = s.read_values(&values)?;
+            let scales: Vec<f32> = s.read_values(&scales)?;
+            let pitch = Packed::pitch(k as u32) as usize;
+            for (r, row) in x.rows().enumerate() {
+                let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
+                for i in 0..pitch {
+                    let got = half(halves[r * pitch + i]) * scales[r];
+                    let want = row.get(i).copied().unwrap_or(0.0);
+                    let limit = tolerance::CONVERT_REL * want.abs() + largest / 2f32.powi(38);
+                    if (got - want).abs() > limit || got.is_nan() {
+                        return Err(format!("row {r}, element {i}: {got:e} for {want:e}").into());
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+    s.case("convert more rows than a grid dimension has workgroups", |s| {
+        let rows = 70_001;
+        let x = Host { width: 1, data: (0..rows).map(|i| 1.0 + (i % 1000) as f32).collect() };
+        let columns = Columns::of(s, &x, Layout::Dense)?;
+        let (values, scales) = columns.packed().parts()?;
+        let (halves, scales): (Vec<u16>, Vec<f32>) = (s.read_values(&values)?, s.read_values(&scales)?);
+        match (0..rows).find(|&r| half(halves[64 * r]) * scales[r] != x.data[r]) {
+            None => Ok(()),
+            Some(r) => Err(format!("row {r} is not what it was").into()),
+        }
+    });
+}
+
+/// The value of an f16's bits.
+fn half(bits: u16) -> f32 {
+    let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    let magnitude = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 => f32::NAN,
+        e => (1024.0 + fraction) * 2f32.powi(e - 25),
+    };
+    if sign == 1 { -magnitude } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::assert_suite;
+
+    #[test]
+    fn products_in_tiles_agree_with_the_reference() {
+        assert_suite(super::suite);
+    }
+}

@@ -80,21 +80,16 @@ void store_run(Codes codes, uint run, uint at) {
 #endif
 }
 
-// What is no whole chunk: the elements that there are, then zeros.
+// What is no whole chunk: the elements that there are, then zeros. Not unrolled: it is rare, and much code otherwise.
 void store_rest(uvec2 row, uint chunk, uint at) {
-    for (uint i = 0; i < CHUNK / 8; i++) {
-        uvec4 packed = uvec4(0);
+    [[dont_unroll]] for (uint pair = 0; pair < CHUNK / 2; pair++) {
+        vec2 v = vec2(0.0);
 #if BLOCK_ELEMS == 1
-        for (uint pair = 0; pair < 4; pair++) {
-            vec2 v = vec2(0.0);
-            for (uint j = 0; j < 2; j++) {
-                uint k = chunk * CHUNK + 8 * i + 2 * pair + j;
-                if (k < p.k) v[j] = clamp(element(row, k), -65504.0, 65504.0);
-            }
-            packed[pair] = pack(v);
-        }
+        uint k = chunk * CHUNK + 2 * pair;
+        if (k < p.k) v.x = clamp(element(row, k), -65504.0, 65504.0);
+        if (k + 1 < p.k) v.y = clamp(element(row, k + 1), -65504.0, 65504.0);
 #endif
-        w_stage[at + i] = packed;
+        w_stage[at + pair / 4][pair % 4] = pack(v);
     }
 }
 

@@ -166,7 +166,7 @@ void main() {
             }
             subgroupMemoryBarrierShared();
             subgroupBarrier();
-            for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) {
+            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) {
                 uint row = first_row + unit_row + r * TM + e % TM, column = first_column + unit_column + c * TN + e / TM;
                 finish(row, column, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]);
             }

@@ -19,7 +19,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         for &format in formats() {
             shapes(&mut s, format, tile);
         }
-        for name in ["Q4_K", "Q6_K", "Q8_0", "F16", "MXFP4"] {
+        for name in ["Q4_K", "F16"] {
             if let Some(format) = by_name(name) {
                 gates(&mut s, format, tile);
             }
@@ -41,7 +41,7 @@ fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
     match matrix {
         Matrix::Portable => {
             // Whole subgroups: 8 × 8 invocations.
-            Tile { matrix, rows: 32, columns: 16, step: 64, sub_rows: 4, sub_columns: 2, buffers: 1 }
+            Tile { matrix, rows: 16, columns: 16, step: 64, sub_rows: 2, sub_columns: 2, buffers: 1 }
         }
         Matrix::Khr { m, n, .. } => {
             let rows = if kernels.subgroup_size() > 32 { m } else { 2 * m };
@@ -142,17 +142,12 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
             let unit = |rows, columns, sub_rows, sub_columns, step, buffers| {
                 (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers)
             };
-            vec![
-                unit(1, 4, 1, 2, 64, 2),
-                unit(4, 1, 2, 1, 32, 2),
-                unit(4, 4, 2, 2, 64, 1),
-                unit(2, 4, 2, 4, 64, 1),
-            ]
+            vec![unit(2, 4, 1, 2, 64, 2), unit(4, 2, 2, 1, 32, 1)]
         }
     };
     for (rows, columns, sub_rows, sub_columns, step, buffers) in all {
         let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers };
-        for name in ["Q4_K", "Q6_K", "Q8_0", "BF16"] {
+        for name in ["Q6_K", "Q8_0"] {
             let Some(format) = by_name(name) else { continue };
             if tile.check(s.kernels().caps(), s.kernels().subgroup_size(), format, false).is_err() {
                 continue; // not on this device
@@ -252,17 +247,6 @@ fn conversions(s: &mut Suite<'_>) {
             Ok(())
         });
     }
-    s.case("convert more rows than a grid dimension has workgroups", |s| {
-        let rows = 70_001;
-        let x = Host { width: 1, data: (0..rows).map(|i| 1.0 + (i % 1000) as f32).collect() };
-        let columns = Columns::of(s, &x, Layout::Dense)?;
-        let (values, scales) = columns.packed().parts()?;
-        let (halves, scales): (Vec<u16>, Vec<f32>) = (s.read_values(&values)?, s.read_values(&scales)?);
-        match (0..rows).find(|&r| half(halves[64 * r]) * scales[r] != x.data[r]) {
-            None => Ok(()),
-            Some(r) => Err(format!("row {r} is not what it was").into()),
-        }
-    });
 }
 
 /// The value of an f16's bits.

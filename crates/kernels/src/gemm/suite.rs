@@ -104,7 +104,7 @@ fn case(s: &Suite<'_>, format: FormatRef, m: usize, n: usize, k: usize, tile: Ti
     let mut rng = s.rng();
     let w = Weights::random(s, &mut rng, format, m, k)?;
     let x = Host::random(&mut rng, n, k, 1.0);
-    let layout = if k % 4 == 0 { Layout::Columns } else { Layout::Unaligned };
+    let layout = if k.is_multiple_of(4) { Layout::Columns } else { Layout::Unaligned };
     let out = run(s, &w, &Columns::of(s, &x, layout)?, None, Epilogue::default(), tile)?;
     let want = w.times(&x);
     let values = want.iter().flatten().map(|p| p.value as f32).collect();

@@ -188,6 +188,9 @@ fn loaded(
     if s.tiles == "tuned" {
         writeln!(out, "tiles    tuned on this device")?;
     }
+    if s.steps == "tuned" {
+        writeln!(out, "steps    of {} tokens, tuned on this device", engine.prefill_path().chunk)?;
+    }
     s.notes.iter().filter(|n| n.contains("tiles")).try_for_each(|n| writeln!(out, "note: {n}"))?;
     let token = engine.tokenizer().ok().and_then(|t| t.bos()).unwrap_or(0);
     let logits = engine.sequence().and_then(|mut s| engine.forward(&mut s, &[token], Want::Last));

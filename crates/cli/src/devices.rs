@@ -117,8 +117,13 @@ fn summary(d: &Capabilities) -> Vec<(&'static str, String)> {
 fn tiles(d: &Capabilities) -> String {
     match TunedFile::of(d, &CacheLocation::User).map_or(Ok(None), |file| file.read()) {
         Ok(None) => "the policy's for its class; `zinc tune` measures better ones".into(),
-        Ok(Some(tuned)) => {
-            format!("tuned on this device: {}", output::plural(tuned.classes().count(), "product"))
+        Ok(Some(measured)) => {
+            let models = match measured.chunks.len() {
+                0 => String::new(),
+                n => format!(", steps of {}", output::plural(n, "model")),
+            };
+            let products = output::plural(measured.tiles.classes().count(), "product");
+            format!("tuned on this device: {products}{models}")
         }
         Err(why) => format!("the policy's: {why}"),
     }

@@ -42,7 +42,7 @@ pub struct EngineArgs {
     #[cfg(feature = "fault-injection")]
     #[arg(long, value_name = "LAYER:OP[:ROW]", allow_hyphen_values = true)]
     pub inject_fault: Option<zinc_engine::Fault>,
-    /// Tokens that a step of a batched prompt reads at most, on Vulkan [default: 512].
+    /// Tokens that a step of a batched prompt reads at most, on Vulkan [default: what `zinc tune -m FILE` found best, else 512].
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub chunk: Option<u32>,
     /// Switch off an accelerated path, to find out whether it is at fault; may be repeated.
@@ -80,6 +80,15 @@ pub enum PolicyArg {
     Exact,
     /// Inputs of products rounded to f16 or integers
     Fast,
+}
+
+impl PolicyArg {
+    pub fn precision(self) -> Precision {
+        match self {
+            PolicyArg::Exact => Precision::Exact,
+            PolicyArg::Fast => Precision::Fast,
+        }
+    }
 }
 
 /// The accelerated paths that `--disable` switches off.
@@ -152,15 +161,11 @@ impl EngineArgs {
                 Some(KvArg::F32) => KvType::F32,
                 Some(KvArg::F16) | None => KvType::F16,
             },
-            precision: match self.policy {
-                Some(PolicyArg::Exact) => Precision::Exact,
-                Some(PolicyArg::Fast) => Precision::Fast,
-                None => defaults.precision,
-            },
+            precision: self.policy.map_or(defaults.precision, PolicyArg::precision),
             budget: self.budget,
             prefill,
             validate,
-            chunk: self.chunk.unwrap_or(defaults.chunk),
+            chunk: self.chunk,
             fuse: !self.disable.contains(&PathArg::Fusion),
             pretokenizer: self.pretokenizer.clone(),
             ..defaults
@@ -227,9 +232,13 @@ pub fn describe(engine: &Engine) -> Vec<String> {
     let s = engine.summary();
     let driver = if s.driver.is_empty() { String::new() } else { format!(" ({})", s.driver) };
     let tiles = if s.tiles == "tuned" { ", tiles tuned on this device" } else { "" };
+    let steps = if s.steps == "tuned" { ", steps tuned on this device" } else { "" };
     let mut lines = vec![
         format!("on       {}, {}{driver}", s.backend, s.device),
-        format!("with     {} arithmetic, {} KV cache, context {}{tiles}", s.policy, s.kv_type, s.context),
+        format!(
+            "with     {} arithmetic, {} KV cache, context {}{tiles}{steps}",
+            s.policy, s.kv_type, s.context
+        ),
     ];
     for reason in &s.reasons {
         let reason = reason.lines().filter(|l| !l.starts_with("hint:"));

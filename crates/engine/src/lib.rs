@@ -45,7 +45,7 @@ pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, Prefi
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Products, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::{PageRef, Sequence};
-pub use tuned::TunedFile;
+pub use tuned::{Measured, TunedFile, model_class};
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;
 pub use validate::{

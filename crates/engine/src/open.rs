@@ -5,6 +5,7 @@ use crate::execute::Executor;
 use crate::sequence::Pool;
 use crate::{
     BackendWish, Cut, Engine, Error, KvType, LoadOptions, LoadProgress, PrefillMode, Summary, TunedFile,
+    tuned::{Measured, model_class},
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,7 +51,7 @@ struct Opened {
 fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Opened, Error> {
     let started = Instant::now();
     let model = Model::from_gguf(gguf)?;
-    if options.sequences == 0 || options.chunk == 0 {
+    if options.sequences == 0 || options.chunk == Some(0) {
         return Err(Error::Option("sequences and chunk must be at least 1".into()));
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -63,6 +64,7 @@ fn read(gguf: &Gguf, options: &LoadOptions, reasons: Vec<String>) -> Result<Open
         architecture: model.spec.architecture.into(),
         policy: Precision::Exact.name(),
         tiles: "",
+        steps: "",
         kv_type: KvType::F32.name(),
         context: context(&model, options)?,
         sequences: options.sequences,
@@ -102,12 +104,22 @@ pub(crate) fn on_device(
     let Opened { started, model, tokenizer, summary } = read(&gguf, options, reasons)?;
     let caps = device.capabilities().clone();
     let plan = Arc::new(model.plan.clone());
-    let (tuned, note) = match TunedFile::of(&caps, &options.cache).map_or(Ok(None), |file| file.read()) {
-        Ok(tuned) => (tuned, None),
-        Err(why) => (None, Some(why)),
+    let (measured, note) = match TunedFile::of(&caps, &options.cache).map_or(Ok(None), |file| file.read()) {
+        Ok(measured) => (measured.unwrap_or_default(), None),
+        Err(why) => (Measured::default(), Some(why)),
     };
-    let tiles = if tuned.is_some() { "tuned" } else { "policy" };
-    let cut = tuned.map_or(Cut::Policy, |tuned| Cut::Tuned(Arc::new(tuned)));
+    let tuned_chunk = measured.chunks.get(&model_class(&model, options.precision)).copied();
+    let steps = match (options.chunk, tuned_chunk) {
+        (Some(_), _) => "asked for",
+        (None, Some(_)) => "tuned",
+        (None, None) => "default",
+    };
+    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk), ..options.clone() };
+    let tuned = measured.tiles.classes().next().is_some();
+    let (tiles, cut) = match tuned {
+        true => ("tuned", Cut::Tuned(Arc::new(measured.tiles))),
+        false => ("policy", Cut::Policy),
+    };
     let executor = Executor::new(device, &gguf, plan, summary.context, options, cut, progress)?;
     if options.validation {
         check_validation(executor.device())?;
@@ -119,6 +131,7 @@ pub(crate) fn on_device(
         kv_type: options.kv_type.name(),
         policy: options.precision.name(),
         tiles,
+        steps,
         notes: summary.notes.iter().cloned().chain(note).collect(),
         memory: executor.memory().items.clone(),
         load_seconds: started.elapsed().as_secs_f64(),

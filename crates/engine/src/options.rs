@@ -83,9 +83,10 @@ pub struct LoadOptions {
     pub prefill: PrefillMode,
     /// What [`PrefillMode::Validate`] compares.
     pub validate: ValidateOptions,
-    /// Rows of a step at most, where prompts are batched. Steps are narrower where a kernel takes fewer rows or memory is short,
-    /// and the statistics then say why.
-    pub chunk: u32,
+    /// Rows of a step at most, where prompts are batched; `None`: as many as were best when `zinc tune` measured this model on this
+    /// device, else [`LoadOptions::DEFAULT_CHUNK`]. Steps are narrower where a kernel takes fewer rows or memory is short, and the
+    /// statistics then say why.
+    pub chunk: Option<u32>,
     /// Fuse operations. Off, each is a dispatch of its own.
     pub fuse: bool,
     /// Replaces the file's `tokenizer.ggml.pre`.
@@ -99,11 +100,15 @@ pub struct LoadOptions {
 impl LoadOptions {
     /// Context where none is asked for and the model allows more.
     pub const DEFAULT_CONTEXT: u32 = 4096;
+    /// Rows of a step where nothing is asked for and nothing was measured.
+    pub const DEFAULT_CHUNK: u32 = 512;
+    /// The most rows of a step that measurements may ask for.
+    pub const MAX_CHUNK: u32 = 4096;
 
     /// Rows of a step at most, by mode and chunk.
     pub(crate) fn rows(&self) -> u32 {
         match self.prefill {
-            PrefillMode::Batched | PrefillMode::Validate => self.chunk,
+            PrefillMode::Batched | PrefillMode::Validate => self.chunk.unwrap_or(Self::DEFAULT_CHUNK),
             PrefillMode::PerToken => 1,
         }
     }
@@ -123,7 +128,7 @@ impl LoadOptions {
             budget: None,
             prefill: PrefillMode::Batched,
             validate: ValidateOptions::default(),
-            chunk: 512,
+            chunk: None,
             fuse: true,
             pretokenizer: None,
             validation: false,

@@ -23,6 +23,8 @@ pub struct Summary {
     pub policy: &'static str,
     /// Where the tiles of products come from: the device class's `policy`, or `tuned` on this device; empty for the CPU executor.
     pub tiles: &'static str,
+    /// Where the rows of a step come from: `default`, `tuned` for this model on this device, or `asked for`; empty for the CPU executor.
+    pub steps: &'static str,
     /// Element type of the KV cache.
     pub kv_type: &'static str,
     /// Tokens a sequence may have.

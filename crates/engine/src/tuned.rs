@@ -1,24 +1,43 @@
-//! Measured tiles on disk: one file for each device, driver and build of the shaders, beside the pipeline cache.
+//! Measured tiles and widths of steps on disk: one file for each device, driver and build of the shaders, beside the pipeline cache.
 
-use crate::Error;
+use crate::{Error, LoadOptions};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use zinc_kernels::gemv::{ProductClass, Tuned};
-use zinc_kernels::{GemvShape, shaders};
+use zinc_kernels::{GemvShape, Precision, shaders};
+use zinc_model::Model;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
 /// The version of the file: of another one nothing is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// The tiles that were measured on a device, and where they are kept.
+/// What was measured on a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// How products are cut.
+    pub tiles: Tuned,
+    /// Rows of a prefill step, by [`model_class`].
+    pub chunks: BTreeMap<String, u32>,
+}
+
+/// What models have in common whose steps do the same work: architecture and arithmetic in words, and a hash of all matrices' formats
+/// and sizes.
+pub fn model_class(model: &Model, precision: Precision) -> String {
+    let matrix = |w: &zinc_plan::Weight| format!("{} {} {} {};", w.format.name, w.m, w.k, w.experts);
+    let hash = fnv(model.plan.weights.iter().flat_map(|w| matrix(w).into_bytes()));
+    format!("{} {} {hash:016x}", model.spec.architecture, precision.name())
+}
+
+/// Where what was measured on a device is kept.
 #[derive(Debug, Clone)]
 pub struct TunedFile {
     path: PathBuf,
     key: Key,
 }
 
-/// What measured tiles belong to; on anything else they are not used.
+/// What measurements belong to; on anything else they are not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     device: String,
@@ -35,6 +54,7 @@ struct Contents {
     version: u32,
     key: Key,
     classes: Vec<Class>,
+    chunks: BTreeMap<String, u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,8 +103,8 @@ impl TunedFile {
     /// What it holds; `None` where there is none.
     ///
     /// # Errors
-    /// Why it is not used: it cannot be read, is of another version or device, or holds what no tile can be.
-    pub fn read(&self) -> Result<Option<Tuned>, String> {
+    /// Why it is not used: it cannot be read, is of another version or device, or holds what no tile or width can be.
+    pub fn read(&self) -> Result<Option<Measured>, String> {
         let ignored = |why: &dyn std::fmt::Display| {
             format!("measured tiles in `{}` are not used: {why}", self.path.display())
         };
@@ -100,31 +120,40 @@ impl TunedFile {
         if contents.key != self.key {
             return Err(ignored(&"they belong to another device, driver or build"));
         }
-        let mut tuned = Tuned::default();
+        let chunks = contents.chunks;
+        if let Some((model, rows)) = chunks.iter().find(|c| !(1..=LoadOptions::MAX_CHUNK).contains(c.1)) {
+            return Err(ignored(&format!("no step of `{model}` has {rows} rows")));
+        }
+        let mut tiles = Tuned::default();
         for class in contents.classes {
             let Some(format) = by_name(&class.format) else {
                 return Err(ignored(&format!("there is no format `{}`", class.format)));
             };
             let Class { rows: m, inner: k, gated, shapes, .. } = class;
             let class = ProductClass { format, m, k, gated };
-            tuned.insert(class, shapes.into_iter().map(Shape::into).collect()).map_err(|e| ignored(&e))?;
+            tiles.insert(class, shapes.into_iter().map(Shape::into).collect()).map_err(|e| ignored(&e))?;
         }
-        Ok(Some(tuned))
+        Ok(Some(Measured { tiles, chunks }))
     }
 
     /// Writes it, whole or not at all.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn write(&self, tuned: &Tuned) -> Result<(), Error> {
-        let classes = tuned.classes().map(|(c, shapes)| Class {
+    pub fn write(&self, measured: &Measured) -> Result<(), Error> {
+        let classes = measured.tiles.classes().map(|(c, shapes)| Class {
             format: c.format.name.into(),
             rows: c.m,
             inner: c.k,
             gated: c.gated,
             shapes: shapes.iter().map(Shape::from).collect(),
         });
-        let contents = Contents { version: VERSION, key: self.key.clone(), classes: classes.collect() };
+        let contents = Contents {
+            version: VERSION,
+            key: self.key.clone(),
+            classes: classes.collect(),
+            chunks: measured.chunks.clone(),
+        };
         let refused = |e: &dyn std::fmt::Display| {
             Error::Option(format!(
                 "`{}` cannot be written: {e}\nhint: `ZINC_CACHE_DIR` names another folder",
@@ -210,7 +239,7 @@ mod tests {
         CacheLocation::Folder(folder)
     }
 
-    fn tuned() -> Tuned {
+    fn tuned() -> Measured {
         let format = by_name("Q8_0").unwrap();
         let mut tuned = Tuned::default();
         let shape = |up_to| GemvShape {
@@ -222,7 +251,7 @@ mod tests {
             stage_bytes: 17 << 10,
         };
         tuned.insert(ProductClass { format, m: 64, k: 256, gated: true }, vec![shape(4), shape(64)]).unwrap();
-        tuned
+        Measured { tiles: tuned, chunks: [("a model".to_owned(), 256)].into() }
     }
 
     #[test]
@@ -264,10 +293,11 @@ mod tests {
         for (bad, why) in [
             (good[..good.len() / 2].to_string(), "EOF"),
             ("nonsense".into(), "expected"),
-            (good.replace("\"version\": 1", "\"version\": 2"), "version 2"),
+            (good.replace("\"version\": 2", "\"version\": 3"), "version 3"),
             (good.replace("a driver", "another"), "another device"),
             (good.replace("\"Q8_0\"", "\"Q9\""), "Q9"),
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),
+            (good.replace("\"a model\": 256", "\"a model\": 0"), "no step"),
         ] {
             std::fs::write(&file.path, bad).unwrap();
             let said = file.read().unwrap_err();

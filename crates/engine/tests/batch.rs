@@ -7,7 +7,7 @@ use zinc_testkit::fixtures;
 
 fn engines(name: &str) -> [Engine; 2] {
     let mut options = common::options(KvType::F16);
-    (options.sequences, options.chunk) = (3, 16);
+    (options.sequences, options.chunk) = (3, Some(16));
     let model = &fixtures(name)[0].model;
     [common::vulkan(model, &options), common::cpu(model, options)]
 }

@@ -23,7 +23,7 @@ struct Bench {
 
 fn bench(name: &'static str, kv_type: KvType, fuse: bool) -> Bench {
     let mut options = common::options(kv_type);
-    (options.chunk, options.fuse) = (CHUNK as u32, fuse);
+    (options.chunk, options.fuse) = (Some(CHUNK as u32), fuse);
     Bench { engine: vulkan(&fixtures(name)[0].model, &options), fuse, name }
 }
 

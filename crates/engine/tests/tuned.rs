@@ -1,10 +1,10 @@
-//! Tiles that were measured: used at load, without a change of a single bit.
+//! Tiles and widths that were measured: used at load, without a change of a single bit.
 
 mod common;
 
 use common::{bits, tokens};
 use std::sync::Arc;
-use zinc_engine::{Cut, Engine, KvType, Product, TunedFile, Want};
+use zinc_engine::{Cut, Engine, KvType, Measured, Precision, Product, TunedFile, Want, model_class};
 use zinc_gguf::Gguf;
 use zinc_kernels::GemvShape;
 use zinc_kernels::gemv::Tuned;
@@ -31,7 +31,10 @@ fn a_stored_table_is_used_and_changes_no_bits() {
     };
 
     let mut plain = load();
-    assert_eq!((plain.summary().tiles, plain.cut()), ("policy", Cut::Policy));
+    assert_eq!(
+        (plain.summary().tiles, plain.summary().steps, plain.cut()),
+        ("policy", "default", Cut::Policy)
+    );
     let expected = read(&mut plain);
     let products = plain.products(8).unwrap();
     let mut tuned = Tuned::default();
@@ -44,20 +47,22 @@ fn a_stored_table_is_used_and_changes_no_bits() {
             subgroups: 2,
             stage_bytes: 0,
         };
-        tuned.insert(p.class, vec![shape(1, 1), shape(64, 3)]).unwrap();
+        tuned.insert(p.class, vec![shape(1, 1), shape(64, 2)]).unwrap();
     }
-    file.write(&tuned).unwrap();
+    let chunks = [(model_class(plain.model(), Precision::Exact), 3)].into();
+    file.write(&Measured { tiles: tuned, chunks }).unwrap();
 
     let mut engine = load();
-    assert_eq!(engine.summary().tiles, "tuned");
-    let cut = engine.products(8).unwrap();
+    assert_eq!((engine.summary().tiles, engine.summary().steps), ("tuned", "tuned"));
+    assert_eq!(engine.prefill_path().chunk, 3);
+    let cut = engine.products(3).unwrap();
     assert!(
         cut.iter()
             .filter(|p| p.columns > 1)
-            .all(|p| matches!(p.product, Product::Columns(tile) if tile.columns <= 3 && tile.subgroups == 2)),
+            .all(|p| matches!(p.product, Product::Columns(tile) if tile.columns <= 2 && tile.subgroups == 2)),
         "{cut:?}"
     );
-    assert!(read(&mut engine) == expected, "tuned tiles changed bits");
+    assert!(read(&mut engine) == expected, "tuned tiles and steps changed bits");
 
     std::fs::write(file.path(), "nonsense").unwrap();
     let engine = load();

@@ -11,7 +11,7 @@ const DENSE: [&str; 6] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4", "qwen35
 
 fn engine_of(name: &str, kv_type: KvType, set: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(kv_type);
-    options.chunk = 8;
+    options.chunk = Some(8);
     set(&mut options);
     vulkan(&fixtures(name)[0].model, &options)
 }
@@ -69,7 +69,7 @@ fn what_agrees_passes_and_is_left_as_without() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
-    let mut engine = engine_of("qwen3", KvType::F16, |o| o.chunk = 1);
+    let mut engine = engine_of("qwen3", KvType::F16, |o| o.chunk = Some(1));
     let mut sequence = engine.sequence().unwrap();
     let refused = engine.validate(&mut sequence, &[1, 2], &ValidateOptions::default());
     assert!(matches!(refused, Err(Error::Option(_))), "one token a step");
@@ -85,7 +85,7 @@ fn what_cannot_be_compared_is_refused() {
 fn smollm2_passes() {
     let Some(model) = zinc_testkit::model_file("smollm2-135m-instruct-q4_1.gguf") else { return };
     let mut options = LoadOptions::new(&model);
-    (options.context, options.chunk) = (Some(128), 16);
+    (options.context, options.chunk) = (Some(128), Some(16));
     let mut engine = vulkan(&model, &options);
     let tokenizer = engine.tokenizer().unwrap();
     let encode = |text: &str, n: usize| {

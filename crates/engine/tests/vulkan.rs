@@ -181,7 +181,7 @@ fn a_budget_narrows_steps_then_refuses_and_advises() {
     let load = |context: u32, budget: u64| {
         let gguf = Arc::new(Gguf::open(model).unwrap());
         let mut options = LoadOptions::new(model);
-        (options.context, options.budget, options.chunk) = (Some(context), Some(budget), 64);
+        (options.context, options.budget, options.chunk) = (Some(context), Some(budget), Some(64));
         Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
     };
     let needed = |engine: &Engine| engine.summary().memory.iter().map(|m| m.1).sum::<u64>();
@@ -193,7 +193,7 @@ fn a_budget_narrows_steps_then_refuses_and_advises() {
     assert!(path.fallbacks[0].op == "memory" && path.fallbacks[0].reason.contains("MiB"), "{path:?}");
     let text: Vec<u32> = (0..70).collect();
     let logits = common::last_logits(&mut narrow, &text);
-    assert!(logits == common::last_logits(&mut engine_with("qwen3", |o| o.chunk = 64), &text));
+    assert!(logits == common::last_logits(&mut engine_with("qwen3", |o| o.chunk = Some(64)), &text));
 
     let Err(Error::DoesNotFit(refused)) = load(512, 1 << 20) else { panic!("not refused") };
     assert_eq!(refused.largest_context, None);

@@ -2,7 +2,7 @@
 
 mod attention;
 mod kernels;
-mod measure;
+pub mod measure;
 mod plot;
 mod prefill;
 pub mod report;

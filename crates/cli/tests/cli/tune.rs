@@ -26,6 +26,16 @@ fn what_is_tuned_is_stored_used_and_forgotten() {
         || zinc_in(&home, &["check", "-m", text(&model), "--backend", "vulkan", "--device", device]).ok();
     assert!(check().contains("tiles    tuned on this device"));
 
+    // With a model: how many tokens its steps read.
+    let steps = ["-m", text(&model), "--columns", "1", "--chunks", "4,8", "--json"];
+    let with_model = zinc_in(&home, &[&tune[..], &steps].concat()).json();
+    let (steps, best) = (&with_model["steps"], with_model["steps"]["best"].as_u64().unwrap());
+    assert!(steps["results"].as_array().unwrap().len() == 2 && [4, 8].contains(&best), "{steps}");
+    assert!(steps["model"].as_str().unwrap().starts_with("qwen3 exact "), "{steps}");
+    let said = check();
+    assert!(said.contains(&format!("steps    of {best} tokens, tuned on this device")), "{said}");
+    assert!(devices().contains(", steps of 1 model"), "{}", devices());
+
     std::fs::write(&file, "{").unwrap();
     let said = check();
     assert!(said.contains("are not used") && !said.contains("tiles    tuned"), "{said}");

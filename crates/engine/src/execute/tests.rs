@@ -9,7 +9,7 @@ fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor
     let gguf = Gguf::open(model).unwrap();
     let plan = Arc::new(Model::from_gguf(&gguf).unwrap().plan);
     let mut options = LoadOptions::new("");
-    (options.chunk, options.sequences) = (chunk, sequences);
+    (options.chunk, options.sequences) = (Some(chunk), sequences);
     let device = zinc_vulkan::testing::device();
     let executor = Executor::new(device, &gguf, plan, 128, &options, Cut::Policy, &mut |_| ()).unwrap();
     // Pages in no order at all.

@@ -20,7 +20,7 @@ fn changed(tensor: &str) -> Arc<Gguf> {
 #[test]
 fn the_reference_names_the_first_operation_too() {
     let mut load = LoadOptions::new("");
-    (load.context, load.chunk) = (Some(64), 4);
+    (load.context, load.chunk) = (Some(64), Some(4));
     let gguf = Arc::new(Gguf::open(&zinc_testkit::fixtures("qwen3")[0].model).unwrap());
     let device = zinc_vulkan::testing::device();
     let mut engine = Engine::on_device(gguf, device, &load, &mut |_| ()).unwrap();

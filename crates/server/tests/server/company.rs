@@ -51,7 +51,7 @@ fn alone_with_four_and_with_sixteen_on_vulkan() {
     let model = fixture("llama");
     let mut options = LoadOptions::new(&model);
     (options.context, options.sequences, options.kv_type) = (Some(48), 16, KvType::F16);
-    options.chunk = 8;
+    options.chunk = Some(8);
     let gguf = Arc::new(zinc_gguf::Gguf::open(&model).expect("a model"));
     let mut config = Config::new("tiny");
     config.address.set_port(0);

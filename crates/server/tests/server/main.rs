@@ -10,3 +10,5 @@ mod messages;
 mod page;
 mod responses;
 mod streams;
+#[cfg(feature = "fault-injection")]
+mod validate;

@@ -93,8 +93,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut columns = args.columns.clone();
     columns.dedup();
     let widest = columns.iter().copied().max().unwrap_or(1);
-    let (options, default) = options(&args.engine, &args.model, widest, longest(&prompts, args.generate))?;
+    let options = options(&args.engine, &args.model, widest, longest(&prompts, args.generate))?;
     let mut engine = load(&options, false)?;
+    let default = default_rows(&args.engine, &engine);
     let ways = ways::all(&engine, default, &columns, &args.serial_columns);
     let limits = args.how_long.limits(args.generate);
     finish(&mut engine, &ways, &prompts, &limits, (&args.files, &args.model), &report::plot, out)
@@ -144,9 +145,8 @@ pub fn longest(prompts: &[u32], generate: u32) -> u32 {
     prompts.iter().max().copied().unwrap_or(0).saturating_add(generate)
 }
 
-/// The options of a load whose steps can have `widest` rows, with a context of `context` tokens if the model has as many; and the rows
-/// of a step where nothing is measured.
-pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> Outcome<(LoadOptions, u32)> {
+/// The options of a load whose steps can have `widest` rows, with a context of `context` tokens if the model has as many.
+pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> Outcome<LoadOptions> {
     if engine.prefill.is_some() {
         return Err(usage("`--prefill` has no effect: every way is measured", "leave it out"));
     }
@@ -155,9 +155,21 @@ pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> 
         Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.spec.context_length;
     options.context = Some(options.context.unwrap_or(context.min(trained.max(1))));
     options.prefill = PrefillMode::Batched;
-    let default = options.chunk;
-    options.chunk = default.max(widest);
-    Ok((options, default))
+    // Steps that were tuned are wide enough for what has no more columns than a workgroup.
+    options.chunk = match options.chunk {
+        Some(asked) => Some(asked.max(widest)),
+        None if widest > 64 => Some(widest.max(LoadOptions::DEFAULT_CHUNK)),
+        None => None,
+    };
+    Ok(options)
+}
+
+/// Rows of a step where nothing is measured: as asked for, tuned, or the default.
+pub fn default_rows(args: &EngineArgs, engine: &Engine) -> u32 {
+    let loaded = engine.prefill_path().chunk;
+    args.chunk
+        .unwrap_or(if engine.summary().steps == "tuned" { loaded } else { LoadOptions::DEFAULT_CHUNK })
+        .min(loaded)
 }
 
 impl HowLong {

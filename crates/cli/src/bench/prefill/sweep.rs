@@ -3,7 +3,7 @@
 use super::super::plot::{Axis, Plot};
 use super::report::{Compared, plot_of};
 use super::ways::{Kind, Way};
-use super::{About, Files, HowLong, finish, longest, options};
+use super::{About, Files, HowLong, default_rows, finish, longest, options};
 use crate::error::Outcome;
 use crate::load::{EngineArgs, load};
 use std::io::Write;
@@ -43,10 +43,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     prompts.sort_unstable();
     let most = |list: &[u32]| list.iter().copied().max().unwrap_or(1);
     let widest = most(&args.columns).max(most(&args.chunks));
-    let (options, default) = options(&args.engine, &args.model, widest, longest(&prompts, 1))?;
+    let options = options(&args.engine, &args.model, widest, longest(&prompts, 1))?;
+    let mut engine = load(&options, false)?;
+    let default = default_rows(&args.engine, &engine);
     let chunks =
         if args.chunks.is_empty() { vec![default.max(most(&args.columns))] } else { args.chunks.clone() };
-    let mut engine = load(&options, false)?;
     let ways = ways(&engine, default, &chunks, args);
     finish(&mut engine, &ways, &prompts, &args.how_long.limits(1), (&args.files, &args.model), &plot, out)
 }

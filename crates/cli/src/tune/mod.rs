@@ -1,17 +1,20 @@
-//! `zinc tune`: measures how products are best cut on this device, and keeps the answer for all later loads.
+//! `zinc tune`: measures how products are best cut and how wide steps are best on this device, and keeps the answer for all later loads.
+
+mod steps;
 
 use crate::args::{DeviceArg, byte_size};
 use crate::bench::report::program;
 use crate::device;
 use crate::error::{Outcome, error, usage};
-use crate::load::tell;
+use crate::load::{PolicyArg, tell};
 use crate::output::{self, Align, Table, plural};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use zinc_engine::{Cut, Precision, Shape, Target, TunedFile, compile};
+use steps::Steps;
+use zinc_engine::{Cut, LoadOptions, Measured, Precision, Shape, Target, TunedFile, compile};
 use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{BenchShape, ProductClass, TuneResult, TuneShape, tune};
 use zinc_kernels::{GemvShape, Kernels};
@@ -19,10 +22,11 @@ use zinc_model::Model;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
-/// Measures how products are best cut on this device, for a model's products or for given ones, and stores it.
+/// Measures how products are best cut on this device, for a model's products or for given ones, and how many tokens of a prompt a step
+/// of the model best reads; and stores it.
 ///
-/// Later loads on the same device, driver and build of zinc use what was found. No bit of any result changes: only what does not decide the
-/// order of sums is tuned. It takes minutes, in which the device should do nothing else.
+/// Later loads on the same device, driver and build of zinc use what was found. No bit of any exact result changes: only what does not
+/// decide the order of sums is tuned. It takes minutes, in which the device should do nothing else.
 #[derive(clap::Args)]
 pub struct Args {
     /// The model whose products to tune: a GGUF file; of a split model any part.
@@ -34,6 +38,12 @@ pub struct Args {
     /// Numbers of columns to tune for; others use the next larger of them, or the largest.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,8,16,32,64,256", value_parser = clap::value_parser!(u32).range(1..=4096))]
     columns: Vec<u32>,
+    /// Tokens of a step to try with the model.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u32).range(1..=LoadOptions::MAX_CHUNK as i64))]
+    chunks: Vec<u32>,
+    /// Arithmetic that steps are measured with [default: that of a load].
+    #[arg(long, value_enum)]
+    policy: Option<PolicyArg>,
     /// Bytes of matrices to go through in turn: more than the device's cache.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = byte_size)]
     rotate: u64,
@@ -71,8 +81,8 @@ struct Found {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (device, _) = device::open(&args.device.wish(), false, false)?;
-    let caps = device.capabilities();
-    let file = TunedFile::of(caps, &CacheLocation::User)
+    let caps = device.capabilities().clone();
+    let file = TunedFile::of(&caps, &CacheLocation::User)
         .ok_or_else(|| error("there is no folder for caches", "`ZINC_CACHE_DIR` names one"))?;
     if args.reset {
         let said = if file.remove()? { "removed" } else { "there was nothing in" };
@@ -107,13 +117,30 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let result = result.map_err(|e| error(e, "a smaller `--rotate` needs less memory"))?;
         found.push(Found { class, columns, result });
     }
+    let mut measured = stored(&file);
+    keep(&mut measured, &found)?;
+    let steps = match &args.model {
+        Some(model) => Some(steps::tune(device, args, model, &mut measured)?),
+        None => None,
+    };
     if !args.dry_run {
-        store(&file, &found)?;
+        file.write(&measured)?;
     }
+    let report =
+        Report { caps: &caps, file: &file, dry_run: args.dry_run, found: &found, steps: steps.as_ref() };
     match args.json {
-        true => Ok(output::json(out, &as_json(caps, &file, args.dry_run, &found))?),
-        false => as_text(caps, &file, args.dry_run, &found, out),
+        true => Ok(output::json(out, &report.as_json())?),
+        false => report.as_text(out),
     }
+}
+
+/// What is reported.
+struct Report<'a> {
+    caps: &'a Capabilities,
+    file: &'a TunedFile,
+    dry_run: bool,
+    found: &'a [Found],
+    steps: Option<&'a Steps>,
 }
 
 /// The device works without a pause, so its clocks are up after the first measurement.
@@ -139,23 +166,27 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
     Ok(products)
 }
 
-/// Adds what was found to what is stored; of a class that was tuned again the old shapes go.
-fn store(file: &TunedFile, found: &[Found]) -> Outcome {
-    let mut tuned = match file.read() {
-        Ok(tuned) => tuned.unwrap_or_default(),
+/// What is stored already.
+fn stored(file: &TunedFile) -> Measured {
+    match file.read() {
+        Ok(measured) => measured.unwrap_or_default(),
         Err(why) => {
             tell(&[format!("note: {why}; it is replaced")]);
-            Default::default()
+            Measured::default()
         }
-    };
+    }
+}
+
+/// Adds what was found; of a class that was tuned again the old shapes go.
+fn keep(measured: &mut Measured, found: &[Found]) -> Outcome {
     let mut classes: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
     for f in found {
         classes.entry(f.class).or_default().push(f.result.shape);
     }
     for (class, shapes) in classes {
-        tuned.insert(class, shapes).map_err(|e| error(e, "please report this"))?;
+        measured.tiles.insert(class, shapes).map_err(|e| error(e, "please report this"))?;
     }
-    Ok(file.write(&tuned)?)
+    Ok(())
 }
 
 /// Rows, columns, subgroups and stage in a word.
@@ -164,68 +195,72 @@ fn shape_name(s: &GemvShape) -> String {
     format!("{}x{} {}s stage {}K{spread}", s.rows, s.columns, s.subgroups, s.stage_bytes >> 10)
 }
 
-fn as_text(
-    caps: &Capabilities,
-    file: &TunedFile,
-    dry_run: bool,
-    found: &[Found],
-    out: &mut dyn Write,
-) -> Outcome {
-    writeln!(
-        out,
-        "zinc {} on {} ({} {})\n",
-        env!("ZINC_VERSION"),
-        caps.name,
-        caps.driver,
-        caps.driver_version
-    )?;
-    let mut table = Table::new(&[
-        ("format", Align::Left),
-        ("product", Align::Left),
-        ("columns", Align::Right),
-        ("tried", Align::Right),
-        ("policy us", Align::Right),
-        ("tuned us", Align::Right),
-        ("times", Align::Right),
-        ("shape", Align::Left),
-    ]);
-    for Found { class, columns, result: r } in found {
-        let faster = r.us < r.policy_us;
-        table.row([
-            class.format.to_string(),
-            format!("{}x{}{}", class.m, class.k, if class.gated { " gated" } else { "" }),
-            columns.to_string(),
-            r.tried.to_string(),
-            format!("{:.2}", r.policy_us),
-            format!("{:.2}", r.us),
-            format!("{:.2}", r.policy_us / r.us),
-            if faster { shape_name(&r.shape) } else { "the policy's".into() },
+impl Report<'_> {
+    fn as_text(&self, out: &mut dyn Write) -> Outcome {
+        let caps = self.caps;
+        writeln!(
+            out,
+            "zinc {} on {} ({} {})\n",
+            env!("ZINC_VERSION"),
+            caps.name,
+            caps.driver,
+            caps.driver_version
+        )?;
+        let mut table = Table::new(&[
+            ("format", Align::Left),
+            ("product", Align::Left),
+            ("columns", Align::Right),
+            ("tried", Align::Right),
+            ("policy us", Align::Right),
+            ("tuned us", Align::Right),
+            ("times", Align::Right),
+            ("shape", Align::Left),
         ]);
+        for Found { class, columns, result: r } in self.found {
+            let faster = r.us < r.policy_us;
+            table.row([
+                class.format.to_string(),
+                format!("{}x{}{}", class.m, class.k, if class.gated { " gated" } else { "" }),
+                columns.to_string(),
+                r.tried.to_string(),
+                format!("{:.2}", r.policy_us),
+                format!("{:.2}", r.us),
+                format!("{:.2}", r.policy_us / r.us),
+                if faster { shape_name(&r.shape) } else { "the policy's".into() },
+            ]);
+        }
+        table.write(out, 0)?;
+        if let Some(steps) = self.steps {
+            writeln!(out)?;
+            steps.as_text(out)?;
+        }
+        let said = if self.dry_run { "would be stored in" } else { "stored in" };
+        Ok(writeln!(out, "\n{said} {}", self.file.path().display())?)
     }
-    table.write(out, 0)?;
-    let said = if dry_run { "would be stored in" } else { "stored in" };
-    Ok(writeln!(out, "\n{said} {}", file.path().display())?)
-}
 
-fn as_json(caps: &Capabilities, file: &TunedFile, dry_run: bool, found: &[Found]) -> Value {
-    let results: Vec<Value> = found
-        .iter()
-        .map(|Found { class, columns, result: r }| {
-            let s = r.shape;
-            json!({
-                "format": class.format.name, "rows": class.m, "inner": class.k, "gated": class.gated, "columns": columns,
-                "tried": r.tried, "policy_us": r.policy_us, "tuned_us": r.us,
-                "shape": {
-                    "up_to": s.up_to, "rows": s.rows, "columns": s.columns, "spread": s.spread, "subgroups": s.subgroups,
-                    "stage_bytes": s.stage_bytes,
-                },
+    fn as_json(&self) -> Value {
+        let results: Vec<Value> = self
+            .found
+            .iter()
+            .map(|Found { class, columns, result: r }| {
+                let s = r.shape;
+                json!({
+                    "format": class.format.name, "rows": class.m, "inner": class.k, "gated": class.gated,
+                    "columns": columns, "tried": r.tried, "policy_us": r.policy_us, "tuned_us": r.us,
+                    "shape": {
+                        "up_to": s.up_to, "rows": s.rows, "columns": s.columns, "spread": s.spread,
+                        "subgroups": s.subgroups, "stage_bytes": s.stage_bytes,
+                    },
+                })
             })
+            .collect();
+        let caps = self.caps;
+        json!({
+            "zinc": program(), "device": caps.name, "driver": format!("{} {}", caps.driver, caps.driver_version),
+            "file": self.file.path().display().to_string(), "stored": !self.dry_run, "results": results,
+            "steps": self.steps.map(Steps::as_json),
         })
-        .collect();
-    json!({
-        "zinc": program(), "device": caps.name, "driver": format!("{} {}", caps.driver, caps.driver_version),
-        "file": file.path().display().to_string(), "stored": !dry_run, "results": results,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,19 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    let log = Path::new("../../.git/logs/HEAD"); // grows with every commit and checkout
-    let watched = if log.exists() { "../../.git/logs/HEAD" } else { "build.rs" };
-    println!("cargo:rerun-if-changed={watched}");
-    let git = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-    let commit = git.ok().filter(|o| o.status.success()).and_then(|o| String::from_utf8(o.stdout).ok());
-    let commit = commit.as_deref().map(str::trim).filter(|c| !c.is_empty());
+    // Grows with every commit and checkout. Git says where it is, which in a worktree is not beside the sources.
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists());
+    println!("cargo:rerun-if-changed={}", log.as_deref().unwrap_or("build.rs"));
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let version = commit.map_or(version.clone(), |c| format!("{version} (commit {c})"));
+    let version = commit.as_ref().map_or(version.clone(), |c| format!("{version} (commit {c})"));
     println!("cargo:rustc-env=ZINC_VERSION={version}");
     println!("cargo:rustc-env=ZINC_COMMIT={}", commit.unwrap_or_default());
+}
+
+/// What git answers, if it is there and has an answer.
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Some(text).filter(|t| !t.is_empty())
 }

@@ -35,6 +35,11 @@ pub fn jobs(path: &Path) -> Vec<Job> {
             .unwrap_or_else(|| panic!("`{}`: variant `{dimension}` is not NAME=a|b", path.display()));
         let values: Vec<String> = match (name, values.trim()) {
             ("FORMAT", "*") => formats().iter().map(|f| f.name.to_owned()).collect(),
+            // Those that give integers.
+            ("FORMAT", "packed") => {
+                let packed = formats().iter().filter(|f| f.glsl.contains("run_packed("));
+                packed.map(|f| f.name.to_owned()).collect()
+            }
             (_, values) => values.split('|').map(|v| v.trim().to_owned()).collect(),
         };
         let extend = |v: &Vec<(String, String)>| -> Vec<Vec<(String, String)>> {

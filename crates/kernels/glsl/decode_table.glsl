@@ -14,3 +14,18 @@ vec4 low_nibble_values(uint w) {
 vec4 high_nibble_values(uint w) {
     return vec4(nibble_value(w, 4), nibble_value(w, 12), nibble_value(w, 20), nibble_value(w, 28));
 }
+
+// The entries as signed bytes, for kernels that multiply integers: they fill it.
+shared uint byte_table[16];
+
+uint nibble_byte(uint w, uint shift) {
+    return byte_table[(w >> shift) & 15u];
+}
+
+uint low_nibble_bytes(uint w) {
+    return nibble_byte(w, 0) | (nibble_byte(w, 8) << 8) | (nibble_byte(w, 16) << 16) | (nibble_byte(w, 24) << 24);
+}
+
+uint high_nibble_bytes(uint w) {
+    return nibble_byte(w, 4) | (nibble_byte(w, 12) << 8) | (nibble_byte(w, 20) << 16) | (nibble_byte(w, 28) << 24);
+}

@@ -18,6 +18,7 @@ mod shader;
 pub mod suite;
 
 pub mod attention;
+pub mod dot;
 pub mod elementwise;
 pub mod embed;
 pub mod gemm;
@@ -31,7 +32,7 @@ pub mod sample;
 
 pub use error::{Error, Unsupported};
 pub use mat::{Mat, fold_groups};
-pub use policy::{DeviceClass, GemvShape, Policy, Precision};
+pub use policy::{DeviceClass, DotShape, GemvShape, Policy, Precision};
 pub use row::RowInfo;
 pub use shader::{Shader, shader, shaders};
 
@@ -56,6 +57,7 @@ pub fn kernels() -> Vec<Kernel> {
     [
         gemv::KERNELS,
         gemm::KERNELS,
+        dot::KERNELS,
         embed::KERNELS,
         norm::KERNELS,
         rope::KERNELS,
@@ -76,6 +78,7 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
     &[
         ("gemv", gemv::suite),
         ("gemm", gemm::suite),
+        ("dot", dot::suite),
         ("embed", embed::suite),
         ("norm", norm::suite),
         ("rope", rope::suite),

@@ -62,6 +62,8 @@ pub struct Policy {
     pub gemv: GemvPolicy,
     /// Products in tiles.
     pub gemm: GemmPolicy,
+    /// Integer-dot products of few columns, under [`Precision::Fast`].
+    pub dot: DotPolicy,
     /// Attention.
     pub attention: AttentionPolicy,
 }
@@ -97,6 +99,46 @@ pub struct GemvShape {
     pub stage_bytes: u32,
 }
 
+/// Tuning of integer-dot products.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DotPolicy {
+    /// Lanes that split K, where a subgroup has as many: the order of sums.
+    pub lanes: u32,
+    /// Bytes of an element of x after rounding: 1, or 2 for about the accuracy of f16.
+    pub bytes: u32,
+    /// Most columns of a product; more are for other kernels.
+    pub most_columns: u32,
+    /// Workgroups that keep the device busy: a product of fewer rows than fill them gets smaller ones, one of more gets several batches of rows a
+    /// workgroup.
+    pub busy_groups: u32,
+    /// Shared memory of a workgroup for x.
+    pub stage_bytes: u32,
+    /// The rest by number of columns: the first entry whose `up_to` is not below it, else the last.
+    pub shapes: &'static [DotShape],
+}
+
+/// What of an integer-dot tile does not change results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DotShape {
+    /// For at most so many columns.
+    pub up_to: u32,
+    /// Weight rows of a team, both matrices' where there is a gate.
+    pub rows: u32,
+    /// Columns of a workgroup at most.
+    pub columns: u32,
+    /// Subgroups of a workgroup at most.
+    pub subgroups: u32,
+    /// Codes are loaded a chunk ahead.
+    pub ahead: bool,
+}
+
+impl DotPolicy {
+    /// The entry for a number of columns.
+    pub fn shape(&self, columns: u32) -> &DotShape {
+        self.shapes.iter().find(|s| columns <= s.up_to).unwrap_or(&self.shapes[self.shapes.len() - 1])
+    }
+}
+
 impl GemvPolicy {
     /// The entry for a number of columns.
     pub fn shape(&self, columns: u32) -> &GemvShape {
@@ -113,6 +155,7 @@ impl Policy {
             subgroup_size: caps.subgroup.size,
             gemv: gemv(class),
             gemm: GemmPolicy::of(class),
+            dot: dot(class),
             attention: AttentionPolicy::of(class),
         }
     }
@@ -152,6 +195,31 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
                 GemvShape { up_to: 8, rows: 1, subgroups: 1, ..MANY },
                 GemvShape { rows: 2, subgroups: 1, ..MANY },
             ],
+        },
+    }
+}
+
+fn dot(class: DeviceClass) -> DotPolicy {
+    const ONE: DotShape = DotShape { up_to: 1, rows: 2, columns: 1, subgroups: 8, ahead: true };
+    const FEW: DotShape = DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 8, ahead: false };
+    let card = DotPolicy {
+        lanes: 32,
+        bytes: 1,
+        most_columns: 8,
+        busy_groups: 264,
+        stage_bytes: 15 << 10,
+        shapes: &[ONE, FEW],
+    };
+    match class {
+        // Two workgroups for each of 132 multiprocessors.
+        DeviceClass::Nvidia => DotPolicy { stage_bytes: 44 << 10, ..card },
+        DeviceClass::Amd => DotPolicy { stage_bytes: 30 << 10, busy_groups: 128, ..card },
+        DeviceClass::Other => DotPolicy { lanes: 16, busy_groups: 64, ..card },
+        DeviceClass::Software => DotPolicy {
+            lanes: 8,
+            busy_groups: 4,
+            shapes: &[DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 2, ahead: false }],
+            ..card
         },
     }
 }

@@ -23,6 +23,8 @@ pub struct Format {
     pub glsl: &'static str,
     /// Elements that a lane of a shader decodes at a time: `CHUNK` of the GLSL.
     pub chunk: u32,
+    /// Elements of a run: what of a chunk lies side by side and shares a scale.
+    pub run: u32,
     /// Decodes whole blocks: the loop over blocks with the decoder inlined.
     pub(crate) decode_blocks: fn(&[u8], &mut [f32]),
 }
@@ -117,9 +119,9 @@ impl Format {
     }
 }
 
-/// The number that `glsl` defines as `CHUNK`; without one the format does not compile.
-pub(crate) const fn chunk_of(glsl: &str) -> u32 {
-    let (text, name) = (glsl.as_bytes(), b"#define CHUNK ");
+/// The number that `glsl` defines by `#define NAME `; without one the format does not compile.
+pub(crate) const fn number_of(glsl: &str, define: &str) -> u32 {
+    let (text, name) = (glsl.as_bytes(), define.as_bytes());
     let mut at = 0;
     loop {
         let mut same = 0;

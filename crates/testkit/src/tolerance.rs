@@ -24,6 +24,10 @@ pub const PRODUCT_F16_ABS: f64 = 1.0 / (1 << 24) as f64;
 /// An activation in f16 under a power of two, relative; absolute, 2^-38 of the row's largest.
 pub const CONVERT_REL: f32 = 1.0 / 1024.0;
 
+/// A weight product with x rounded to integers may differ from the f64 sum by this many steps of x for each |w|: half a step, and 2 % of that for the
+/// division and the f32 sums. A step is the largest |x| of 32 over 127 (one byte) or 32639 (two). [`PRODUCT_REL`] comes on top.
+pub const DOT_STEP: f64 = 0.51;
+
 /// Mean negative log likelihood (nats) of the real models: equal to three digits.
 pub const NLL: f64 = 5e-4;
 

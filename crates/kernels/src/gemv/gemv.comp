@@ -124,43 +124,8 @@ void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[P
     }
 }
 
-// Half of the sums for a partner's half: a lane gives `step · OWN` sums and adds the partner's to those that it keeps.
-#define HALVE(step) \
-    if (LANES > step) { \
-        const bool upper = (lane & step) != 0; \
-        [[unroll]] for (uint i = 0; i < step * OWN; i++) { \
-            float low = sums[i], high = sums[step * OWN + i]; \
-            precise float sum = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, step); \
-            sums[i] = sum; \
-        } \
-    }
-
-// Sums over a team. In the end lane l has sums l · OWN …, all added up in the same tree.
-void reduce(inout float sums[PADDED], uint lane, inout float totals[OWN]) {
-    HALVE(32)
-    HALVE(16)
-    HALVE(8)
-    HALVE(4)
-    HALVE(2)
-    HALVE(1)
-    [[unroll]] for (uint i = 0; i < OWN; i++) {
-        precise float total = totals[i] + sums[i];
-        totals[i] = total;
-    }
-}
-
-// The result of a row and column; `up` is the second matrix's.
-void finish(uint row, uint column, float value, float up) {
-    column += gl_WorkGroupID.z * COLUMNS;
-    if (row >= p.m || column >= p.columns) return;
-#ifdef GATE_YES
-    value = (GELU ? gelu_tanh(value) : silu(value)) * up;
-#endif
-    precise float sum = value;
-    if (BIAS) sum = sum + p.bias.v[row];
-    if (RESIDUAL) sum = sum + p.residual.v[column * p.residual_stride + row];
-    p.result.v[column * p.result_stride + row] = sum;
-}
+#include "team_sums.glsl"
+#include "product_result.glsl"
 
 void main() {
 #ifdef HAS_TABLE

@@ -4,7 +4,7 @@ use super::{KERNELS, Tile};
 use crate::{Error, Kernels, Mat, Unsupported, fold_groups};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
-use zinc_vulkan::{Binding, Dispatch, Recorder, Slice};
+use zinc_vulkan::{Binding, Dispatch, Pipeline, Recorder, Slice};
 
 /// A weight matrix on the device: `m` rows of `k` elements in planes (`Format::pack_row`).
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ pub struct Args<'a> {
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
-pub(super) struct Params {
+pub(crate) struct Params {
     m: u32,
     k: u32,
     row_bytes: u32,
@@ -78,21 +78,12 @@ pub fn record(
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    check(args)?;
-    let Weights { format, m, k, slice } = args.weights;
+    let Weights { format, m, .. } = args.weights;
     if let Err(reason) = tile.check(kernels.subgroup_size()) {
         return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
     }
-    let kernel = &KERNELS[0];
-    let x = args.x.bytes(args.columns)?;
-    let out = args.out.bytes(args.columns)?;
-    let residual = args.epilogue.residual.map(|r| r.bytes(args.columns)).transpose()?;
-    let row_bytes = format.device_row_bytes(k as usize) as u64;
-    let weight = slice.slice(0, row_bytes * u64::from(m))?;
-    let up = args.up.map(|(_, up)| up.slice.slice(0, row_bytes * u64::from(m))).transpose()?;
-    let bias = args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?;
-
-    let matrices = if up.is_some() { 2 } else { 1 };
+    let operands = Operands::of(args)?;
+    let matrices = if args.up.is_some() { 2 } else { 1 };
     let invocations = tile.subgroups * kernels.subgroup_size();
     let flag = u32::from;
     let specialization = [
@@ -103,44 +94,90 @@ pub fn record(
         (4, tile.parts),
         (5, flag(tile.spread)),
         (6, flag(args.x.is_vec4(args.columns))),
-        (7, flag(bias.is_some())),
-        (8, flag(residual.is_some())),
+        (7, flag(args.epilogue.bias.is_some())),
+        (8, flag(args.epilogue.residual.is_some())),
         (9, flag(matches!(args.up, Some((Gate::GeGlu, _))))),
         (10, tile.stage),
         (11, if tile.stage > 0 { tile.staged_quads(format) } else { 1 }),
         (12, if tile.spread { invocations * tile.own(matrices) } else { 1 }),
     ];
-    let gate = if up.is_some() { "yes" } else { "no" };
-    let pipeline = kernels.pipeline(kernel, &[("FORMAT", format.name), ("GATE", gate)], &specialization)?;
+    let pipeline = kernels.pipeline(&KERNELS[0], &variant(args), &specialization)?;
     let abreast = if tile.spread { tile.parts } else { 1 };
     let rows_per_group = tile.rows * (kernels.subgroup_size() / tile.lanes) * (tile.subgroups / abreast);
-    let groups = m.div_ceil(rows_per_group);
-    let params = Params {
-        m,
-        k,
-        row_bytes: row_bytes as u32,
-        x_stride: args.x.stride,
-        residual_stride: args.epilogue.residual.map_or(0, |r| r.stride),
-        result_stride: args.out.stride,
-        groups,
-        columns: args.columns,
-    };
-    let [gx, gy] = fold_groups(groups);
-    rec.dispatch(&Dispatch {
-        pipeline: &pipeline,
-        bindings: &[
-            Binding::read(&weight),
-            Binding::read(up.as_ref().unwrap_or(&weight)),
-            Binding::read(&x),
-            Binding::read(bias.as_ref().unwrap_or(&x)),
-            Binding::read(residual.as_ref().unwrap_or(&x)),
-            Binding::write(&out),
-        ],
-        params: bytemuck::bytes_of(&params),
-        groups: [gx, gy, args.columns.div_ceil(tile.columns)],
-        label,
-    })?;
-    Ok(())
+    operands.dispatch(rec, label, &pipeline, m.div_ceil(rows_per_group), tile.columns)
+}
+
+/// The shader's variant for a product.
+pub(crate) fn variant(args: &Args<'_>) -> [(&'static str, &'static str); 2] {
+    [("FORMAT", args.weights.format.name), ("GATE", if args.up.is_some() { "yes" } else { "no" })]
+}
+
+/// A product's operands as every kernel of one takes them: six buffers, then [`Params`].
+pub(crate) struct Operands {
+    weight: Slice,
+    up: Option<Slice>,
+    x: Slice,
+    bias: Option<Slice>,
+    residual: Option<Slice>,
+    out: Slice,
+    params: Params,
+}
+
+impl Operands {
+    /// Checks the operands.
+    pub(crate) fn of(args: &Args<'_>) -> Result<Operands, Error> {
+        check(args)?;
+        let Weights { format, m, k, slice } = args.weights;
+        let row_bytes = format.device_row_bytes(k as usize) as u64;
+        let matrix = row_bytes * u64::from(m);
+        let residual = args.epilogue.residual;
+        Ok(Operands {
+            weight: slice.slice(0, matrix)?,
+            up: args.up.map(|(_, up)| up.slice.slice(0, matrix)).transpose()?,
+            x: args.x.bytes(args.columns)?,
+            bias: args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?,
+            residual: residual.map(|r| r.bytes(args.columns)).transpose()?,
+            out: args.out.bytes(args.columns)?,
+            params: Params {
+                m,
+                k,
+                row_bytes: row_bytes as u32,
+                x_stride: args.x.stride,
+                residual_stride: residual.map_or(0, |r| r.stride),
+                result_stride: args.out.stride,
+                groups: 0,
+                columns: args.columns,
+            },
+        })
+    }
+
+    /// Records a pipeline: `groups` workgroups for the rows, one for each batch of columns.
+    pub(crate) fn dispatch(
+        self,
+        rec: &mut Recorder,
+        label: &str,
+        pipeline: &Pipeline,
+        groups: u32,
+        columns_per_group: u32,
+    ) -> Result<(), Error> {
+        let params = Params { groups, ..self.params };
+        let [gx, gy] = fold_groups(groups);
+        rec.dispatch(&Dispatch {
+            pipeline,
+            bindings: &[
+                Binding::read(&self.weight),
+                Binding::read(self.up.as_ref().unwrap_or(&self.weight)),
+                Binding::read(&self.x),
+                Binding::read(self.bias.as_ref().unwrap_or(&self.x)),
+                Binding::read(self.residual.as_ref().unwrap_or(&self.x)),
+                Binding::write(&self.out),
+            ],
+            params: bytemuck::bytes_of(&params),
+            groups: [gx, gy, params.columns.div_ceil(columns_per_group)],
+            label,
+        })?;
+        Ok(())
+    }
 }
 
 /// Shapes that belong together, and addresses that 16-byte loads allow.

@@ -21,7 +21,6 @@
 //!
 //! Sweeps: `bench/results/2026-11-30-h200-gemv-sweep.txt`.
 
-mod bench;
 mod cut;
 mod gemv_op;
 pub(crate) mod reference;
@@ -29,9 +28,9 @@ pub(crate) mod suite;
 mod tile;
 mod tuned;
 
-pub use bench::{BenchShape, BenchTiming, bench};
 pub use cut::Cut;
 pub use gemv_op::{Args, Epilogue, Gate, Weights, record};
+pub(crate) use gemv_op::{Operands, Params, variant};
 pub use suite::suite;
 pub use tile::{ProductClass, Tile, candidates, select};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};
@@ -40,4 +39,4 @@ use crate::Kernel;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "gemv", bindings: 6, params_bytes: size_of::<gemv_op::Params>() as u32 }];
+    &[Kernel { stem: "gemv", bindings: 6, params_bytes: size_of::<Params>() as u32 }];

@@ -30,10 +30,10 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
 
 /// Random weights in file and in device layout.
 pub(crate) struct Matrix {
-    format: FormatRef,
-    m: usize,
-    k: usize,
-    file: Vec<u8>,
+    pub(crate) format: FormatRef,
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) file: Vec<u8>,
     device: Slice,
 }
 
@@ -163,7 +163,7 @@ fn batches(s: &mut Suite<'_>) {
     }
 }
 
-fn same_bits(alone: &[f32], together: &[f32]) -> Result<(), Failure> {
+pub(crate) fn same_bits(alone: &[f32], together: &[f32]) -> Result<(), Failure> {
     let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
     match alone.iter().zip(together).position(differs) {
         None => Ok(()),
@@ -345,22 +345,5 @@ mod tests {
         let no = select(&policy, &class, 1).expect_err("250 elements are no block");
         assert_eq!(no.op, "linear");
         assert!(no.to_string().contains("Q4_K") && no.to_string().contains("250"), "{no}");
-    }
-
-    #[test]
-    fn a_bench_gives_times() {
-        let kernels = Kernels::new(&zinc_vulkan::testing::device());
-        let format = by_name("Q8_0").expect("a format of the list");
-        let shape = crate::gemv::BenchShape {
-            class: ProductClass { format, m: 64, k: 256, gated: false },
-            columns: 1,
-            tile: None,
-            rotate_bytes: 40_000,
-            repeats: 2,
-            warm_up: std::time::Duration::from_millis(1),
-        };
-        let timing = crate::gemv::bench(&kernels, &shape).expect("a timing");
-        assert_eq!(timing.bytes, 64 * format.device_row_bytes(256) as u64);
-        assert!(timing.alone_us > 0.0 && timing.streamed_us > 0.0);
     }
 }

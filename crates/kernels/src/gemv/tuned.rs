@@ -1,8 +1,9 @@
 //! Shapes that were measured on a device, in place of its policy's.
 
+use super::ProductClass;
 use super::tile::{MOST_SUMS, STAGES, select_shaped};
-use super::{BenchShape, ProductClass, bench};
 use crate::policy::GemvShape;
+use crate::product::{BenchShape, Product, bench};
 use crate::{Error, Kernels};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub struct TuneShape {
     pub class: ProductClass,
     /// Its columns.
     pub columns: u32,
-    /// As in [`BenchShape`].
+    /// As in [`BenchShape`](crate::product::BenchShape).
     pub rotate_bytes: u64,
     /// Work before a measurement counts.
     pub warm_up: Duration,
@@ -123,8 +124,8 @@ fn others(shape: &GemvShape, property: usize, columns: u32) -> Vec<GemvShape> {
 
 fn time(kernels: &Kernels, t: &TuneShape, shape: &GemvShape) -> Result<f64, Error> {
     let &TuneShape { class, columns, rotate_bytes, warm_up } = t;
-    let tile = Some(select_shaped(kernels.policy(), shape, &class, columns)?);
-    Ok(bench(kernels, &BenchShape { class, columns, tile, rotate_bytes, repeats: 3, warm_up })?.alone_us)
+    let product = Product::Columns(select_shaped(kernels.policy(), shape, &class, columns)?);
+    Ok(bench(kernels, &BenchShape { class, columns, product, rotate_bytes, repeats: 3, warm_up })?.alone_us)
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ macro_rules! block_format {
             encode: |values, block| encode_block(crate::bits::exactly(values), crate::bits::exactly_mut(block)),
             planes: &[$(crate::format::Plane { offset: $offset, len: $end - $offset }),+],
             glsl: concat!($(include_str!($glsl)),+),
-            chunk: crate::format::chunk_of(concat!($(include_str!($glsl)),+)),
+            chunk: crate::format::number_of(concat!($(include_str!($glsl)),+), "#define CHUNK "),
+            run: crate::format::number_of(concat!($(include_str!($glsl)),+), "#define RUN "),
             decode_blocks,
         };
 

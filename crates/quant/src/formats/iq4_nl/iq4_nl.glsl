@@ -32,3 +32,13 @@ vec2 run_scale(Codes c, uint run) { return vec2(half_low(c.d), 0.0); }
 vec4 run_codes(Codes c, uint run, uint quad) {
     return quad < 4 ? low_nibble_values(c.q[quad]) : high_nibble_values(c.q[quad - 4]);
 }
+
+#define PACKED_SIGNED 1
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 0.0
+
+float packed_unit(uint run, uint part) { return 1.0; }
+
+uint run_packed(Codes c, uint run, uint word) {
+    return word < 4 ? low_nibble_bytes(c.q[word]) : high_nibble_bytes(c.q[word - 4]);
+}

@@ -32,3 +32,12 @@ vec2 run_scale(Codes c, uint run) {
 vec4 run_codes(Codes c, uint run, uint quad) {
     return unit_floats((run < 3 ? c.q[quad] << (5 - 2 * run) : c.q[quad] >> 1) & 0x60606060u | 0x80808080u);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 0.0
+
+// The codes stay where they are in their bytes.
+float packed_unit(uint run, uint part) { return 1.0 / float(1u << (2 * run)); }
+
+uint run_packed(Codes c, uint run, uint word) { return c.q[word] & (0x03030303u << (2 * run)); }

@@ -44,3 +44,17 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint third = (c.thirds[quad] << (6 - run)) & 0x40404040u;
     return unit_floats(low | third | 0x80808080u);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 4.0
+#define HAS_ORIGIN
+
+// The codes stay where their low bits are, those of run 3 a run below, so that there is room for the third bits.
+float packed_unit(uint run, uint part) { return 1.0 / float(1u << (2 * min(run, 2u))); }
+
+uint run_packed(Codes c, uint run, uint word) {
+    uint place = min(run, 2u);
+    uint low = (run < 3 ? c.q[word] : c.q[word] >> 2) & (0x03030303u << (2 * place));
+    return low | ((c.thirds[word] << (2 * place + 2 - run)) & (0x04040404u << (2 * place)));
+}

@@ -23,3 +23,13 @@ vec2 run_scale(Codes c, uint run) { return unpackHalf2x16(c.dm); }
 vec4 run_codes(Codes c, uint run, uint quad) {
     return quad < 4 ? low_nibbles(c.q[quad]) : high_nibbles(c.q[quad - 4]);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 2
+#define PACKED_ORIGIN 0.0
+
+float packed_unit(uint run, uint part) { return part == 0 ? 1.0 : 1.0 / 16.0; }
+
+uint run_packed(Codes c, uint run, uint word) {
+    return word < 4 ? c.q[word] & 0x0F0F0F0Fu : c.q[word - 4] & 0xF0F0F0F0u;
+}

@@ -26,3 +26,14 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = quad < 4 ? c.q0[quad] : c.q1[quad - 4];
     return run == 0 ? low_nibbles(w) : high_nibbles(w);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 0.0
+
+float packed_unit(uint run, uint part) { return run == 0 ? 1.0 : 1.0 / 16.0; }
+
+uint run_packed(Codes c, uint run, uint word) {
+    uint w = word < 4 ? c.q0[word] : c.q1[word - 4];
+    return w & (run == 0 ? 0x0F0F0F0Fu : 0xF0F0F0F0u);
+}

@@ -29,3 +29,17 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint fifths = ((c.fifth >> (4 * quad)) & 15u) * 0x08102040u;
     return unit_floats((nibbles & 0x3C3C3C3Cu) | (fifths & 0x40404040u) | 0x80808080u);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 16.0
+#define HAS_ORIGIN
+
+float packed_unit(uint run, uint part) { return 1.0; }
+
+// As above, the fifth bits as bit 4.
+uint run_packed(Codes c, uint run, uint word) {
+    uint nibbles = word < 4 ? c.q[word] : c.q[word - 4] >> 4;
+    uint fifths = ((c.fifth >> (4 * word)) & 15u) * 0x02040810u;
+    return (nibbles & 0x0F0F0F0Fu) | (fifths & 0x10101010u);
+}

@@ -32,3 +32,17 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint high = run == 0 ? fifths << 6 : fifths << 5;
     return unit_floats((low & 0x3C3C3C3Cu) | (high & 0x40404040u) | 0x80808080u);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 0.0
+
+float packed_unit(uint run, uint part) { return 1.0; }
+
+uint run_packed(Codes c, uint run, uint word) {
+    uint w = word < 4 ? c.q0[word] : c.q1[word - 4];
+    uint fifths = word < 4 ? c.fifth0[word] : c.fifth1[word - 4];
+    uint low = run == 0 ? w : w >> 4;
+    uint high = run == 0 ? fifths << 4 : fifths << 3;
+    return (low & 0x0F0F0F0Fu) | (high & 0x10101010u);
+}

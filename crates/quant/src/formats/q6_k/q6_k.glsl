@@ -39,3 +39,17 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint upper = run < 3 ? c.upper[quad] << (5 - 2 * run) : c.upper[quad] >> 1;
     return unit_floats((low & 0x1E1E1E1Eu) | (upper & 0x60606060u) | 0x80808080u);
 }
+
+#define PACKED_SIGNED 0
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 32.0
+#define HAS_ORIGIN
+
+float packed_unit(uint run, uint part) { return 1.0; }
+
+uint run_packed(Codes c, uint run, uint word) {
+    uint w = run % 2 == 0 ? c.low0[word] : c.low1[word];
+    uint low = run < 2 ? w : w >> 4;
+    uint upper = run < 3 ? c.upper[word] << (4 - 2 * run) : c.upper[word] >> 2;
+    return (low & 0x0F0F0F0Fu) | (upper & 0x30303030u);
+}

@@ -25,3 +25,11 @@ vec4 run_codes(Codes c, uint run, uint quad) {
     uint w = quad < 4 ? c.q0[quad] : c.q1[quad - 4];
     return byte_floats(w ^ 0x80808080u);
 }
+
+#define PACKED_SIGNED 1
+#define PACKED_PARTS 1
+#define PACKED_ORIGIN 0.0
+
+float packed_unit(uint run, uint part) { return 1.0; }
+
+uint run_packed(Codes c, uint run, uint word) { return word < 4 ? c.q0[word] : c.q1[word - 4]; }

@@ -1,6 +1,7 @@
 //! Measuring a product on weights that no cache holds.
 
-use super::{Args, Epilogue, Gate, ProductClass, Tile, Weights, record, select};
+use super::{Product, record};
+use crate::gemv::{Args, Epilogue, Gate, ProductClass, Weights};
 use crate::rounds::{Round, fill, rounds};
 use crate::{Error, Kernels, Mat};
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub struct BenchShape {
     pub class: ProductClass,
     /// Its columns.
     pub columns: u32,
-    /// How to cut the work; the policy's way where `None`.
-    pub tile: Option<Tile>,
+    /// The kernel and how to cut the work.
+    pub product: Product,
     /// Distinct matrices are multiplied in turn until they have this many bytes: more than any cache.
     pub rotate_bytes: u64,
     /// Rounds over all matrices.
@@ -31,8 +32,8 @@ impl BenchShape {
 /// Times of a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BenchTiming {
-    /// The tile.
-    pub tile: Tile,
+    /// The kernel and its tile.
+    pub product: Product,
     /// Bytes of the weights of a product.
     pub bytes: u64,
     /// Median time of a product that waits for the one before it and its barrier, in microseconds.
@@ -60,13 +61,9 @@ impl BenchTiming {
 /// # Errors
 /// [`crate::Unsupported`] for a shape without kernel, else what the device says.
 pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error> {
-    let &BenchShape { class, columns, .. } = shape;
+    let &BenchShape { class, columns, product, .. } = shape;
     let ProductClass { format, m, k, gated } = class;
     let device = kernels.device();
-    let tile = match shape.tile {
-        Some(tile) => tile,
-        None => select(kernels.policy(), &class, columns)?,
-    };
     let matrix = u64::from(m) * format.device_row_bytes(k as usize) as u64;
     let bytes = if gated { 2 * matrix.next_multiple_of(16) } else { matrix };
     let count = shape.rotate_bytes.min(device.max_buffer()).div_ceil(bytes).max(1);
@@ -82,7 +79,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
     // have none, and go round often enough that the submission itself does not count.
     let commands = |apart: bool, rounds: u64| -> Result<Commands, Error> {
         let options =
-            RecorderOptions { label: "bench gemv".into(), timestamps: !apart, ..Default::default() };
+            RecorderOptions { label: "bench products".into(), timestamps: !apart, ..Default::default() };
         let mut rec = device.recorder(&options)?;
         for i in 0..rounds * count {
             let i = i % count;
@@ -97,7 +94,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
                 epilogue: Epilogue::default(),
                 out: Mat::dense(&place, m),
             };
-            record(kernels, &mut rec, "gemv", &args, tile)?;
+            record(kernels, &mut rec, "product", &args, product)?;
         }
         Ok(rec.finish()?)
     };
@@ -112,7 +109,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
     )?;
     streamed.sort_by(f64::total_cmp);
     Ok(BenchTiming {
-        tile,
+        product,
         bytes,
         alone_us: alone[alone.len() / 2],
         shortest_us: alone[0],
@@ -137,4 +134,35 @@ fn times(
         false => r.dispatches,
     };
     Ok(rounds.into_iter().flat_map(each).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::{Chooser, select};
+    use crate::{Precision, gemv};
+    use zinc_quant::by_name;
+
+    #[test]
+    fn a_bench_gives_times() {
+        let kernels = Kernels::new(&zinc_vulkan::testing::device());
+        let format = by_name("Q8_0").expect("a format of the list");
+        let class = ProductClass { format, m: 64, k: 256, gated: false };
+        for precision in [Precision::Exact, Precision::Fast] {
+            let (caps, policy, cut) = (kernels.caps(), kernels.policy(), &gemv::Cut::Policy);
+            let product = select(&Chooser { caps, policy, precision, cut }, &class, 1).unwrap();
+            assert_eq!(product.family(), if precision == Precision::Exact { "gemv" } else { "dot" });
+            let shape = BenchShape {
+                class,
+                columns: 1,
+                product,
+                rotate_bytes: 40_000,
+                repeats: 2,
+                warm_up: Duration::from_millis(1),
+            };
+            let timing = bench(&kernels, &shape).expect("a timing");
+            assert_eq!(timing.bytes, 64 * format.device_row_bytes(256) as u64);
+            assert!(timing.alone_us > 0.0 && timing.streamed_us > 0.0);
+        }
+    }
 }

@@ -1,5 +1,10 @@
 //! Products of a weight matrix with the rows of a batch: which kernel family computes one, by precision, device and shape.
 
+mod bench;
+
+pub use bench::{BenchShape, BenchTiming, bench};
+
+use crate::dot;
 use crate::gemv::{self, Args, Cut, ProductClass};
 use crate::{Error, Kernels, Policy, Precision, Unsupported};
 use zinc_vulkan::{Capabilities, Recorder};
@@ -9,6 +14,8 @@ use zinc_vulkan::{Capabilities, Recorder};
 pub enum Product {
     /// K-parallel columns in f32: exact.
     Columns(gemv::Tile),
+    /// Integer dot products with x rounded to integers: fast, few columns.
+    Dot(dot::Tile),
 }
 
 impl Product {
@@ -16,6 +23,7 @@ impl Product {
     pub fn family(&self) -> &'static str {
         match self {
             Product::Columns(_) => "gemv",
+            Product::Dot(_) => "dot",
         }
     }
 }
@@ -38,8 +46,12 @@ pub struct Chooser<'a> {
 /// # Errors
 /// [`Unsupported`] where no family has one.
 pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Product, Unsupported> {
-    match by.precision {
-        Precision::Exact | Precision::Fast => by.cut.tile(by.policy, class, columns).map(Product::Columns),
+    let exact = || by.cut.tile(by.policy, class, columns).map(Product::Columns);
+    match (by.precision, by.cut) {
+        (Precision::Fast, Cut::Policy | Cut::Tuned(_)) => {
+            dot::select(by.caps, by.policy, class, columns).map(Product::Dot).or_else(|_| exact())
+        }
+        _ => exact(),
     }
 }
 
@@ -56,5 +68,6 @@ pub fn record(
 ) -> Result<(), Error> {
     match product {
         Product::Columns(tile) => gemv::record(kernels, rec, label, args, tile),
+        Product::Dot(tile) => dot::record(kernels, rec, label, args, tile),
     }
 }

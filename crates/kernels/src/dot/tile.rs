@@ -1,0 +1,224 @@
+//! How an integer-dot product is cut: the choice of a tile.
+
+use crate::gemv::ProductClass;
+use crate::policy::DotShape;
+use crate::{Policy, Unsupported, shader};
+use zinc_quant::FormatRef;
+use zinc_vulkan::Capabilities;
+
+/// How the work is cut. The order of sums depends on `lanes` alone, results on `lanes` and `bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Lanes of a team, which split K: a power of two, at most a subgroup.
+    pub lanes: u32,
+    /// Bytes of an element of x after rounding: 1 or 2.
+    pub bytes: u32,
+    /// Weight rows of a team (of each matrix).
+    pub rows: u32,
+    /// Columns of a workgroup.
+    pub columns: u32,
+    /// Subgroups of a workgroup.
+    pub subgroups: u32,
+    /// Chunks of x of a lane that the workgroup holds at a time.
+    pub stage: u32,
+    /// Batches of rows that a workgroup takes one after the other; x is rounded once for them. 1 where it does not hold all of x.
+    pub batches: u32,
+    /// Codes are loaded a chunk ahead.
+    pub ahead: bool,
+}
+
+/// Columns of a workgroup at most.
+const MOST_COLUMNS: u32 = 16;
+
+/// The tile for a product of few columns. What changes results depends on the policy and the format alone.
+///
+/// # Errors
+/// [`Unsupported`] where the device has no integer dot product, the format no integers, or the columns are more than the policy takes.
+pub fn select(
+    caps: &Capabilities,
+    policy: &Policy,
+    class: &ProductClass,
+    columns: u32,
+) -> Result<Tile, Unsupported> {
+    let &ProductClass { format, m, k, .. } = class;
+    let dot = &policy.dot;
+    let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(format.name), reason });
+    if m == 0 || columns == 0 || k == 0 || !(k as usize).is_multiple_of(format.block_elems) {
+        return fail(format!("a product of {m}×{k} with {columns} columns"));
+    }
+    if !caps.features.integer_dot {
+        return fail("the device has no integer dot product".into());
+    }
+    if shader("dot", &[("FORMAT", format.name), ("GATE", "no")]).is_none() {
+        return fail("its weights are no integers".into());
+    }
+    if columns > dot.most_columns {
+        return fail(format!("{columns} columns are more than {}", dot.most_columns));
+    }
+    let tile = Tile::of(policy, dot.shape(columns), class, columns);
+    match tile.stage {
+        0 => fail("no part of x fits in shared memory".into()),
+        _ => Ok(tile),
+    }
+}
+
+impl Tile {
+    /// A shape fitted to a product: workgroups small enough that the device is busy, and few enough that x is not rounded more often than that.
+    fn of(policy: &Policy, shape: &DotShape, class: &ProductClass, columns: u32) -> Tile {
+        let dot = &policy.dot;
+        let &ProductClass { format, m, k, gated } = class;
+        let lanes = dot.lanes.min(policy.subgroup_size);
+        let rows = if gated { (shape.rows / 2).max(1) } else { shape.rows };
+        let columns = columns.div_ceil(columns.div_ceil(shape.columns));
+        let mut tile = Tile {
+            lanes,
+            bytes: dot.bytes,
+            rows,
+            columns,
+            subgroups: shape.subgroups,
+            stage: 1,
+            batches: 1,
+            ahead: shape.ahead,
+        };
+        let batches = |tile: &Tile| m.div_ceil(tile.batch_rows(policy.subgroup_size));
+        while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
+            if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
+        }
+        tile.batches = batches(&tile).div_ceil(dot.busy_groups).max(1);
+        tile.within(format, k, dot.stage_bytes)
+    }
+
+    /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does.
+    fn within(self, format: FormatRef, k: u32, bytes: u32) -> Tile {
+        let steps = k.div_ceil(format.chunk).div_ceil(self.lanes);
+        let fits = |stage: u32| {
+            let [staged, scales] = Tile { stage, ..self }.shared(format);
+            16 * staged + 8 * scales <= bytes
+        };
+        // A team of one lane stages pairs of chunks, which may lie in each other's gaps.
+        let unit = if self.lanes == 1 { 2 } else { 1 };
+        let stage = if fits(steps) {
+            steps
+        } else {
+            (1..=steps / unit).rev().map(|n| n * unit).find(|&n| fits(n)).unwrap_or(0)
+        };
+        Tile { stage, ..self }
+    }
+
+    /// Chunks of the stage, padded to 4 more than a multiple of 8.
+    pub(super) fn pitch(&self) -> u32 {
+        (self.stage * self.lanes + 4).next_multiple_of(8) - 4
+    }
+
+    /// Elements of the shader's shared arrays: quads of words, and scales.
+    pub(super) fn shared(&self, format: FormatRef) -> [u32; 2] {
+        let columns = self.columns * self.pitch();
+        [columns * self.bytes * (format.chunk / 16), columns * (format.chunk / format.run)]
+    }
+
+    /// Rows of a workgroup at a time.
+    pub(super) fn batch_rows(&self, subgroup_size: u32) -> u32 {
+        self.subgroups * (subgroup_size / self.lanes).max(1) * self.rows
+    }
+
+    /// Whether the numbers belong together on a device.
+    pub(super) fn check(&self, subgroup_size: u32) -> Result<(), String> {
+        let Tile { lanes, bytes, rows, columns, subgroups, stage, batches, .. } = *self;
+        if !lanes.is_power_of_two() || lanes > subgroup_size {
+            return Err(format!("{lanes} lanes are no power of two up to {subgroup_size}"));
+        }
+        if !(1..=2).contains(&bytes) || !(1..=16).contains(&rows) || !(1..=MOST_COLUMNS).contains(&columns) {
+            return Err(format!("bytes are 1 or 2, rows 1 to 16, columns 1 to {MOST_COLUMNS}"));
+        }
+        if subgroups == 0 || batches == 0 || stage == 0 || !(stage * lanes).is_multiple_of(2) {
+            return Err("subgroups, batches and an even number of staged chunks are at least 1".into());
+        }
+        Ok(())
+    }
+}
+
+/// The tiles worth measuring for a product.
+pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Tile> {
+    let mut all: Vec<Tile> = Vec::new();
+    let own = *policy.dot.shape(columns);
+    let mut add = |lanes: u32, bytes: u32, busy_groups: u32, stage_bytes: u32, shape: DotShape| {
+        let mut policy = policy.clone();
+        policy.dot.lanes = lanes;
+        policy.dot.bytes = bytes;
+        policy.dot.busy_groups = busy_groups;
+        policy.dot.stage_bytes = stage_bytes;
+        let tile = Tile::of(&policy, &shape, class, columns);
+        if tile.stage > 0 && !all.contains(&tile) {
+            all.push(tile);
+        }
+    };
+    let dot = &policy.dot;
+    let lanes = [8, 16, 32, 64].into_iter().filter(|&l| l <= policy.subgroup_size);
+    for (lanes, bytes) in lanes.flat_map(|l| [1, 2].map(|b| (l, b))) {
+        for (rows, subgroups) in [1, 2, 4].into_iter().flat_map(|r| [4, 8, 16].map(|s| (r, s))) {
+            add(lanes, bytes, 1, dot.stage_bytes, DotShape { rows, subgroups, ..own });
+        }
+    }
+    for busy in [dot.busy_groups, dot.busy_groups * 2, dot.busy_groups / 2, 1 << 20] {
+        for (rows, subgroups) in [1, 2, 4].into_iter().flat_map(|r| [8, 16, 32].map(|s| (r, s))) {
+            for ahead in [true, false] {
+                add(dot.lanes, dot.bytes, busy, dot.stage_bytes, DotShape { rows, subgroups, ahead, ..own });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zinc_quant::{by_name, formats};
+
+    fn caps(vendor_id: u32) -> Capabilities {
+        let mut caps = Capabilities { vendor_id, ..Default::default() };
+        caps.subgroup.size = 32;
+        caps.features.integer_dot = true;
+        caps
+    }
+
+    #[test]
+    fn integer_formats_have_a_kernel_and_no_others() {
+        let caps = caps(0x10de);
+        let policy = Policy::of(&caps);
+        let without: Vec<&str> = formats()
+            .iter()
+            .filter(|&&format| {
+                select(&caps, &policy, &ProductClass { format, m: 8, k: 512, gated: false }, 1).is_err()
+            })
+            .map(|f| f.name)
+            .collect();
+        assert_eq!(without, ["F32", "F16", "BF16"]);
+        let format = by_name("Q4_K").unwrap();
+        let class = ProductClass { format, m: 8, k: 512, gated: false };
+        assert!(select(&caps, &policy, &class, 9).unwrap_err().to_string().contains("9 columns"));
+        let none = Capabilities::default();
+        assert!(select(&none, &policy, &class, 1).unwrap_err().to_string().contains("integer dot"));
+    }
+
+    #[test]
+    fn tiles_fit_and_the_order_of_sums_does_not_depend_on_the_columns() {
+        for vendor in [0x10de, 0x1002, 0] {
+            let caps = caps(vendor);
+            let policy = Policy::of(&caps);
+            for (&format, (m, k)) in formats()
+                .iter()
+                .flat_map(|f| [(256, 12_288), (4096, 4096), (151_936, 1024), (1, 65_536)].map(|s| (f, s)))
+            {
+                let class = ProductClass { format, m, k, gated: m == 4096 };
+                for columns in 1..=8 {
+                    let Ok(tile) = select(&caps, &policy, &class, columns) else { continue };
+                    let alone = select(&caps, &policy, &class, 1).unwrap();
+                    assert_eq!((tile.lanes, tile.bytes), (alone.lanes, alone.bytes));
+                    assert_eq!(tile.check(32), Ok(()));
+                    let [staged, scales] = tile.shared(format);
+                    assert!(16 * staged + 8 * scales <= policy.dot.stage_bytes, "{tile:?}");
+                }
+            }
+        }
+    }
+}

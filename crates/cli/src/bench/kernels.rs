@@ -1,15 +1,16 @@
 //! `zinc bench kernels`: the read bandwidth of matrix-vector products, on weights that no cache holds.
 
 use super::FormatArgs;
-use super::report::{program, quoted, tile_json, tile_name};
+use super::report::{product_json, product_name, program, quoted};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
-use zinc_kernels::Kernels;
-use zinc_kernels::gemv::{BenchShape, BenchTiming, ProductClass, Tile, bench, candidates};
+use zinc_kernels::gemv::{self, Cut, ProductClass};
+use zinc_kernels::product::{BenchShape, BenchTiming, Chooser, Product, bench, select};
+use zinc_kernels::{Kernels, Precision, Unsupported, dot};
 use zinc_quant::{FormatRef, by_name, formats};
 
 /// Measures matrix-vector products for each format: bytes of weights read a second.
@@ -22,6 +23,12 @@ pub struct Args {
     /// Formats, separated by commas [default: all].
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
     format: Vec<FormatRef>,
+    /// The kernel family: K-parallel columns in f32, or integer dot products of few columns.
+    #[arg(long, value_enum, default_value_t = KernelArg::Gemv)]
+    kernel: KernelArg,
+    /// Two matrices, the second one gated by the activation of the first one's product.
+    #[arg(long)]
+    gated: bool,
     /// Rows of the matrix.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     rows: u32,
@@ -40,11 +47,21 @@ pub struct Args {
     /// Measure every way to cut the work, not only the one that the device's policy takes.
     #[arg(long)]
     sweep: bool,
-    /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage. May be given several times.
-    #[arg(long, value_name = "L,P,S,R,C,G,X", value_parser = tile, conflicts_with = "sweep")]
-    tile: Vec<Tile>,
+    /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage; for `dot` lanes, bytes of x, rows, columns,
+    /// subgroups, stage, batches, ahead (0 or 1). May be given several times.
+    #[arg(long, value_name = "N,…", value_parser = tile, conflicts_with = "sweep")]
+    tile: Vec<Product>,
     #[command(flatten)]
     output: FormatArgs,
+}
+
+/// The values of `--kernel`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum KernelArg {
+    /// Exact
+    Gemv,
+    /// Fast, x rounded to integers
+    Dot,
 }
 
 fn format(name: &str) -> Result<FormatRef, String> {
@@ -54,14 +71,35 @@ fn format(name: &str) -> Result<FormatRef, String> {
     })
 }
 
-fn tile(text: &str) -> Result<Tile, String> {
+fn tile(text: &str) -> Result<Product, String> {
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
         Ok(&[lanes, parts, spread @ 0..=1, rows, columns, subgroups, stage]) => {
-            Ok(Tile { lanes, parts, spread: spread == 1, rows, columns, subgroups, stage })
+            let spread = spread == 1;
+            Ok(Product::Columns(gemv::Tile { lanes, parts, spread, rows, columns, subgroups, stage }))
         }
-        _ => Err("not seven numbers, the third of them 0 or 1".into()),
+        Ok(&[lanes, bytes, rows, columns, subgroups, stage, batches, ahead @ 0..=1]) => {
+            let ahead = ahead == 1;
+            Ok(Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead }))
+        }
+        _ => Err("not seven numbers, the third of them 0 or 1, nor eight, the last of them 0 or 1".into()),
     }
+}
+
+/// The ways to cut a product that are measured: those asked for, else the policy's, then all others of a sweep.
+fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<Product>, Unsupported> {
+    if !args.tile.is_empty() {
+        return Ok(args.tile.clone());
+    }
+    let precision = if args.kernel == KernelArg::Dot { Precision::Fast } else { Precision::Exact };
+    let (caps, policy, cut) = (kernels.caps(), kernels.policy(), &Cut::Policy);
+    let mut all = vec![select(&Chooser { caps, policy, precision, cut }, class, args.columns)?];
+    if args.sweep && args.kernel == KernelArg::Gemv {
+        all.extend(gemv::candidates(policy, class, args.columns).into_iter().map(Product::Columns));
+    } else if args.sweep && matches!(all[0], Product::Dot(_)) {
+        all.extend(dot::candidates(policy, class, args.columns).into_iter().map(Product::Dot));
+    }
+    Ok(all)
 }
 
 fn row_length(text: &str) -> Result<u32, String> {
@@ -75,18 +113,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let list = if args.format.is_empty() { formats() } else { &args.format };
     let mut results = Vec::new();
     for &format in list {
-        let class = ProductClass { format, m: args.rows, k: args.inner, gated: false };
-        let mut tiles = if args.tile.is_empty() { vec![None] } else { vec![] };
-        tiles.extend(args.tile.iter().copied().map(Some));
-        if args.sweep {
-            let all = candidates(kernels.policy(), &class, args.columns);
-            tiles.extend(all.into_iter().map(Some));
-        }
-        for tile in tiles {
+        let class = ProductClass { format, m: args.rows, k: args.inner, gated: args.gated };
+        let products = products(args, &kernels, &class)
+            .map_err(|e| error(e, "`--format` and `--inner` choose what has a kernel"))?;
+        for (i, product) in products.into_iter().enumerate() {
             let shape = BenchShape {
                 class,
                 columns: args.columns,
-                tile,
+                product,
                 rotate_bytes: args.rotate,
                 repeats: args.repeats,
                 warm_up: BenchShape::WARM_UP,
@@ -94,7 +128,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             match bench(&kernels, &shape) {
                 Ok(timing) => results.push((format, timing)),
                 // A tile that the device has no room for is no candidate.
-                Err(_) if args.sweep && tile.is_some() => {}
+                Err(_) if args.sweep && i > 0 => {}
                 Err(e) => {
                     let hint = "a smaller `--rotate` needs less memory; `--format` chooses formats";
                     return Err(error(e, hint));
@@ -111,15 +145,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else if args.output.csv {
         writeln!(
             out,
-            "format,rows,inner,columns,lanes,parts,spread,tile_rows,tile_columns,subgroups,stage,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
+            "format,rows,inner,gated,columns,kernel,tile,bytes,alone_us,shortest_us,streamed_us,alone_gb_s,streamed_gb_s,device,driver"
         )?;
         for (f, t) in &results {
             let times = format!("{},{},{},{}", t.bytes, t.alone_us, t.shortest_us, t.streamed_us);
-            let (tile, shape) = (t.tile, format!("{},{},{}", args.rows, args.inner, args.columns));
-            let tile = format!(
-                "{},{},{},{},{},{},{}",
-                tile.lanes, tile.parts, tile.spread, tile.rows, tile.columns, tile.subgroups, tile.stage
-            );
+            let shape = format!("{},{},{},{}", args.rows, args.inner, args.gated, args.columns);
+            let tile = product_name(t.product);
+            let tile = format!("{},{}", t.product.family(), quoted(&tile));
             let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
             let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
             writeln!(out, "{f},{shape},{tile},{times},{rates},{place}")?;
@@ -128,9 +160,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
         writeln!(
             out,
-            "{} x {} by {}\n",
+            "{} x {}{} by {}\n",
             args.rows,
             args.inner,
+            if args.gated { ", gated," } else { "" },
             output::plural(args.columns as usize, "column")
         )?;
         table(&results).write(out, 0)?;
@@ -152,7 +185,7 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
     for (format, t) in results {
         table.row([
             format.to_string(),
-            tile_name(t.tile),
+            product_name(t.product),
             output::bytes(t.bytes),
             format!("{:.2}", t.alone_us),
             format!("{:.2}", t.shortest_us),
@@ -166,8 +199,8 @@ fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
 
 fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
     json!({
-        "kernel": "gemv", "format": format.name, "rows": args.rows, "inner": args.inner, "columns": args.columns,
-        "tile": tile_json(t.tile),
+        "kernel": t.product.family(), "format": format.name, "rows": args.rows, "inner": args.inner, "gated": args.gated,
+        "columns": args.columns, "tile": product_json(t.product),
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
     })

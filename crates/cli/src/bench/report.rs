@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use zinc_engine::{Engine, OpTime, Product, Products, Tile};
+use zinc_kernels::dot;
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -212,7 +213,7 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
 }
 
 /// Lanes and parts of K (`~` where a team walks the parts), rows and columns of a team, subgroups, stage.
-pub fn tile_name(t: Tile) -> String {
+fn tile_name(t: Tile) -> String {
     let spread = if t.spread { "" } else { "~" };
     format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
 }
@@ -221,22 +222,38 @@ pub fn tile_name(t: Tile) -> String {
 pub fn product_name(product: Product) -> String {
     match product {
         Product::Columns(tile) => format!("{} {}", product.family(), tile_name(tile)),
+        Product::Dot(tile) => format!("{} {}", product.family(), dot_name(tile)),
     }
 }
 
 /// The products of a step that are alike, for JSON.
 pub fn products_json(p: &Products) -> Value {
-    let tile = match p.product {
-        Product::Columns(tile) => tile_json(tile),
-    };
     json!({
         "format": p.class.format.name, "rows": p.class.m, "inner": p.class.k, "gated": p.class.gated, "columns": p.columns, "count": p.count,
-        "kernel": p.product.family(), "tile": tile,
+        "kernel": p.product.family(), "tile": product_json(p.product),
     })
 }
 
+/// Lanes, bytes of x, rows and columns of a team, subgroups, stage, batches of rows (`+` where codes are loaded ahead).
+fn dot_name(t: dot::Tile) -> String {
+    let ahead = if t.ahead { "+" } else { "" };
+    let dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, .. } = t;
+    format!("{lanes}x{bytes}b {rows}x{columns} {subgroups}s stage {stage} of {batches}{ahead}")
+}
+
+/// A product's tile for JSON.
+pub fn product_json(product: Product) -> Value {
+    match product {
+        Product::Columns(tile) => tile_json(tile),
+        Product::Dot(t) => json!({
+            "lanes": t.lanes, "bytes": t.bytes, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups, "stage": t.stage,
+            "batches": t.batches, "ahead": t.ahead,
+        }),
+    }
+}
+
 /// A tile for JSON.
-pub fn tile_json(t: Tile) -> Value {
+fn tile_json(t: Tile) -> Value {
     json!({
         "lanes": t.lanes, "parts": t.parts, "spread": t.spread, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups,
         "stage": t.stage,

@@ -24,7 +24,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         columns(&mut s, format);
         gates(&mut s, format);
     }
-    for format in ["Q4_K", "Q6_K", "Q8_0"].into_iter().filter_map(by_name) {
+    for format in ["Q4_K", "Q6_K"].into_iter().filter_map(by_name) {
         tiles(&mut s, format);
     }
     epilogues(&mut s);
@@ -74,7 +74,9 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef) {
     let lanes = s.kernels().policy().dot.lanes.min(s.kernels().subgroup_size()) as usize;
     let blocks = if format.block_elems == 256 { lanes.div_ceil(4) } else { lanes };
     let sizes = shape_classes(blocks).into_iter().zip(shape_classes(4).into_iter().cycle());
-    for (i, (blocks, m)) in sizes.enumerate() {
+    // What the stage does at these lengths depends on the chunk alone; codes differ.
+    let all = ["Q4_K", "Q6_K", "Q8_0"].contains(&format.name);
+    for (i, (blocks, m)) in sizes.enumerate().filter(|(i, _)| all || [0, 3].contains(i)) {
         let (k, bytes) = (blocks * format.block_elems, 1 + i as u32 % 2);
         s.case(format!("{format} {m}×{k}, {bytes} bytes"), |s| {
             let mut rng = s.rng();
@@ -165,7 +167,11 @@ fn tiles(s: &mut Suite<'_>, format: FormatRef) {
         let tile = Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead };
         let plain = Tile { rows: 1, columns: 1, subgroups: 1, stage: 2, batches: 1, ahead: false, ..tile };
         let columns = [1, 3, 5][i % 3];
-        for m in [1, tile.batch_rows(subgroup) as usize * 2 + 1] {
+        for m in if i == 1 {
+            vec![1, tile.batch_rows(subgroup) as usize * 2 + 1]
+        } else {
+            vec![tile.batch_rows(subgroup) as usize * 2 + 1]
+        } {
             s.case(format!("{format} {m} rows, {columns} columns, {tile:?}"), |s| {
                 let mut rng = s.rng();
                 let k = 2304;

@@ -109,11 +109,15 @@ fn ops(device: &Device, families: &[String], out: &mut dyn Write) -> Outcome<usi
     let wanted = |name: &str| families.is_empty() || families.iter().any(|f| f == name);
     for (name, suite) in suites().iter().filter(|s| wanted(s.0)) {
         let results = suite(&kernels);
+        let (skipped, results): (Vec<_>, Vec<_>) = results.into_iter().partition(|r| r.skipped);
         let bad: Vec<_> = results.iter().filter(|r| !r.ok).collect();
         let verdict = if bad.is_empty() { "ok".to_string() } else { format!("{} FAILED", bad.len()) };
         writeln!(out, "kernels of `{name}`: {}, {verdict}", plural(results.len(), "case"))?;
         for r in &bad {
             writeln!(out, "FAULT {}: {}", r.name, r.detail)?;
+        }
+        for r in &skipped {
+            writeln!(out, "skipped {}: {}", r.name, r.detail)?;
         }
         out.flush()?;
         faults += bad.len();

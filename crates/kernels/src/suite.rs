@@ -27,8 +27,10 @@ pub struct CaseResult {
     pub name: String,
     /// Whether it agreed with the reference.
     pub ok: bool,
-    /// What differed, or empty.
+    /// What differed, why the device has no such case, or empty.
     pub detail: String,
+    /// The device cannot run it; `detail` says why.
+    pub skipped: bool,
 }
 
 /// Why a case failed, in words.
@@ -138,7 +140,14 @@ impl<'k> Suite<'k> {
             Ok(()) => (true, String::new()),
             Err(Failure(what)) => (false, what),
         };
-        self.results.push(CaseResult { name: format!("{}: {name}", self.family), ok, detail });
+        let name = format!("{}: {name}", self.family);
+        self.results.push(CaseResult { name, ok, detail, skipped: false });
+    }
+
+    /// Notes cases that the device cannot run, and why.
+    pub fn skip(&mut self, reason: impl Into<String>) {
+        let (name, detail) = (self.family.to_string(), reason.into());
+        self.results.push(CaseResult { name, ok: true, detail, skipped: true });
     }
 
     /// The results.
@@ -294,8 +303,10 @@ pub fn assert_suite(suite: crate::Suite) {
     let results = suite(&kernels);
     let bad: Vec<String> =
         results.iter().filter(|r| !r.ok).map(|r| format!("{}: {}", r.name, r.detail)).collect();
+    let (skipped, run): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.skipped);
     assert!(!results.is_empty(), "the suite has no cases");
-    eprintln!("{} cases", results.len());
+    eprintln!("{} cases", run.len());
+    skipped.iter().for_each(|r| eprintln!("skipped: {}: {}", r.name, r.detail));
     let shown = bad.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
     assert!(bad.is_empty(), "{} of {} cases fail:\n{shown}", bad.len(), results.len());
     zinc_vulkan::testing::assert_valid();

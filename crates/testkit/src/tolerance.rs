@@ -46,6 +46,10 @@ pub const ACTIVATION_REL: f32 = 4e-6;
 /// An attention output, times the largest |value|: f32 scores of a few units, where 1e-6 of a score moves a weight by 1e-6.
 pub const ATTENTION_REL: f32 = 1e-5;
 
+/// The same on matrix cores, against the exact result for the queries, keys and values that f16 holds: every weight is rounded to 11 bits, where
+/// drivers may cut off (2^-10), and its sum is not.
+pub const ATTENTION_F16_REL: f32 = 1.0 / 1024.0 + ATTENTION_REL;
+
 /// Log-sum-exp, absolute for a sum relative to its maximum: an f32 sum of up to 300,000 exponentials by parts.
 pub const LOG_SUM_EXP: f32 = 1e-5;
 

@@ -43,8 +43,8 @@ pub(super) fn select(
         Call::Attention { kv, heads, .. } => {
             let heads = attention_shape(plan, kv, heads);
             let policy = &target.policy.attention;
-            attention::select(policy, target.policy.subgroup_size, target.caps, &heads, shape.run(rows))
-                .map(|_| None)
+            let (lanes, run) = (target.policy.subgroup_size, shape.run(rows));
+            attention::select(policy, target.precision, lanes, target.caps, &heads, run).map(|_| None)
         }
         Call::RmsNorm { x, group, .. } => norm::supports("rms_norm", x.width, group, rows).map(|()| None),
         Call::L2Norm { x, group, .. } => norm::supports("l2_norm", x.width, group, rows).map(|()| None),

@@ -223,6 +223,7 @@ impl<'a> Recording<'a> {
                     out: self.mat(out)?,
                     rows,
                     run: self.schedule.shape.run(rows),
+                    precision: self.executor.precision,
                 };
                 attention::attention::record(k, rec, label, &args)?;
             }

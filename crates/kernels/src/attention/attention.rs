@@ -1,10 +1,10 @@
 //! `softmax(scale · q·k, soft-capped, causal, within the window) · v`.
 
 use super::policy::{Shape, Split, Variant, select};
-use super::tiled;
+use super::{matrix, tiled};
 use crate::kv::KvCache;
 use crate::launch::{Launch, refuse};
-use crate::{Error, Kernel, Kernels, Mat, RowInfo, Unsupported};
+use crate::{Error, Kernel, Kernels, Mat, Precision, RowInfo, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
@@ -63,8 +63,10 @@ pub struct Args<'a> {
     pub out: Mat<'a>,
     /// Rows.
     pub rows: u32,
-    /// How many rows of a sequence lie side by side, about. Does not change results.
+    /// How many rows of a sequence lie side by side, about. Does not change exact results.
     pub run: u32,
+    /// Which arithmetic is allowed.
+    pub precision: Precision,
 }
 
 /// Values of a block's result, then maximum, sum and padding (`PART_EXTRA` of the shaders).
@@ -100,7 +102,8 @@ fn row_bytes(shape: &Shape, max_blocks: u32) -> u64 {
 /// # Errors
 /// Shapes without a variant, widths that do not fit, scratch for less than a row, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    let variant = select(&k.policy().attention, k.subgroup_size(), k.caps(), &args.shape(), args.run)?;
+    let policy = &k.policy().attention;
+    let variant = select(policy, args.precision, k.subgroup_size(), k.caps(), &args.shape(), args.run)?;
     record_variant(k, rec, label, args, &variant)
 }
 
@@ -121,6 +124,7 @@ pub(super) fn record_variant(
     match variant {
         Variant::Split(split) => record_split(k, rec, label, args, split),
         Variant::Tiled(tile) => tiled::record(k, rec, label, args, tile),
+        Variant::Matrix(tile) => matrix::record(k, rec, label, args, tile),
     }
 }
 

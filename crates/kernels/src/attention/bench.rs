@@ -4,7 +4,7 @@ use super::attention::{Args, record_variant, scratch_bytes};
 use super::{Shape, Variant, select};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS, page_bytes};
 use crate::rounds::{Round, fill, rounds};
-use crate::{Error, Kernels, Mat, RowInfo};
+use crate::{Error, Kernels, Mat, Precision, RowInfo};
 use std::time::Duration;
 use zinc_vulkan::{MemoryKind, RecorderOptions};
 
@@ -21,6 +21,8 @@ pub struct BenchShape {
     pub history: u32,
     /// Keys that a row sees at most.
     pub window: Option<u32>,
+    /// Which arithmetic is allowed.
+    pub precision: Precision,
     /// How to compute it; the policy's choice where `None`.
     pub variant: Option<Variant>,
     /// Measurements.
@@ -61,7 +63,10 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     let device = kernels.device();
     let variant = match bench.variant {
         Some(variant) => variant,
-        None => select(&kernels.policy().attention, kernels.subgroup_size(), kernels.caps(), &shape, rows)?,
+        None => {
+            let policy = &kernels.policy().attention;
+            select(policy, bench.precision, kernels.subgroup_size(), kernels.caps(), &shape, rows)?
+        }
     };
     let keys = history + rows;
     let pages = keys.div_ceil(PAGE_TOKENS);
@@ -106,6 +111,7 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
         out: Mat::dense(&out, out_width),
         rows,
         run: rows,
+        precision: bench.precision,
     };
     let options = RecorderOptions { label: "bench attention".into(), timestamps: true, ..Default::default() };
     let mut rec = device.recorder(&options)?;

@@ -5,10 +5,15 @@
 //! `attention_tiled.comp` walks over the blocks with a tile of rows. Both do the arithmetic of `glsl/attention.glsl` and give the same
 //! bits: what is computed for a row depends on its own position and window alone, not on the other rows, the variant, or how many blocks
 //! the commands were recorded for.
+//!
+//! Where [`crate::Precision::Fast`] allows it, `attention_matrix.comp` takes tiles of rows to matrix cores: queries, keys and weights in f16, sums in f32.
+//! There too a row's result does not depend on the other rows.
 
 #[allow(clippy::module_inception)]
 pub mod attention;
 mod bench;
+mod matrix;
+mod matrix_suite;
 mod policy;
 pub mod reference;
 mod suite;
@@ -17,9 +22,10 @@ mod tiled;
 
 use crate::Kernel;
 pub use bench::{BenchShape, BenchTiming, bench};
+pub use matrix::{MatrixPolicy, MatrixTile, matrix_candidates, matrix_of};
 pub use policy::{AttentionPolicy, Shape, Split, Variant, select};
 pub use suite::suite;
 pub use tile::{Tile, TilePolicy, candidates};
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[attention::KERNEL, attention::COMBINE, tiled::KERNEL];
+pub const KERNELS: &[Kernel] = &[attention::KERNEL, attention::COMBINE, tiled::KERNEL, matrix::KERNEL];

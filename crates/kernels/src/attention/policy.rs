@@ -1,8 +1,9 @@
 //! How attention is cut into workgroups, by class of device.
 
+use super::matrix::{MatrixPolicy, MatrixTile};
 use super::tile::{LANES, Tile, TilePolicy};
 use crate::launch::{refuse, threads};
-use crate::{DeviceClass, Unsupported};
+use crate::{DeviceClass, Precision, Unsupported};
 use zinc_vulkan::Capabilities;
 
 /// Tuning of attention.
@@ -20,6 +21,8 @@ pub struct AttentionPolicy {
     pub tiled_rows: u32,
     /// How tiles are cut.
     pub tile: TilePolicy,
+    /// How tiles on matrix cores are cut, where inexact results are allowed.
+    pub matrix: MatrixPolicy,
 }
 
 impl AttentionPolicy {
@@ -36,6 +39,17 @@ impl AttentionPolicy {
             value_keys: 16,
             shared_bytes: u32::MAX,
         };
+        let matrix = MatrixPolicy {
+            rows: 32,
+            row_groups: 4,
+            column_groups: 1,
+            row_tiles: 1,
+            keys: 64,
+            stage: 128,
+            value_keys: 64,
+            values: 64,
+            shared_bytes: u32::MAX,
+        };
         match class {
             // Measured on a Hopper card at 128 to 8,192 keys. Longer blocks gain a tenth at 8,192 and lose as much at 128.
             DeviceClass::Nvidia => AttentionPolicy {
@@ -45,6 +59,7 @@ impl AttentionPolicy {
                 combine_threads: 512,
                 tiled_rows: 48,
                 tile,
+                matrix,
             },
             // By the compiler's figures for gfx1201 in waves of 64 (docs/rdna4.md): four waves a SIMD or more for heads of 128, 256 and
             // 512. What bounds them is shared memory, of which a SIMD has 32 KiB.
@@ -55,6 +70,8 @@ impl AttentionPolicy {
                 combine_threads: 256,
                 tiled_rows: 32,
                 tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
+                // Likewise: 23 KiB of shared memory for heads of 128.
+                matrix: MatrixPolicy { keys: 32, values: 32, shared_bytes: 32 << 10, ..matrix },
             },
             DeviceClass::Other => AttentionPolicy {
                 key_block: 64,
@@ -63,6 +80,7 @@ impl AttentionPolicy {
                 combine_threads: 256,
                 tiled_rows: 32,
                 tile: TilePolicy { blocks: 1, ..tile },
+                matrix: MatrixPolicy { keys: 32, ..matrix },
             },
             DeviceClass::Software => AttentionPolicy {
                 key_block: 32,
@@ -81,6 +99,15 @@ impl AttentionPolicy {
                     stage: 16,
                     value_keys: 8,
                     ..tile
+                },
+                matrix: MatrixPolicy {
+                    rows: 4,
+                    row_groups: 2,
+                    keys: 16,
+                    stage: 32,
+                    value_keys: 8,
+                    values: u32::MAX,
+                    ..matrix
                 },
             },
         }
@@ -114,13 +141,15 @@ impl Shape {
     }
 }
 
-/// How attention is computed. Both ways give the same bits.
+/// How attention is computed. The exact ways, all but [`Variant::Matrix`], give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// Every row for itself, its keys split over workgroups: for few rows.
     Split(Split),
     /// Rows in tiles that share the loads of keys and values: for many rows of a sequence.
     Tiled(Tile),
+    /// The same on matrix cores, with inputs rounded to f16.
+    Matrix(MatrixTile),
 }
 
 impl Variant {
@@ -129,6 +158,7 @@ impl Variant {
         match self {
             Variant::Split(_) => "split",
             Variant::Tiled(_) => "tiled",
+            Variant::Matrix(_) => "matrix",
         }
     }
 }
@@ -156,12 +186,19 @@ pub struct Split {
 /// As [`Split::of`].
 pub fn select(
     policy: &AttentionPolicy,
+    precision: Precision,
     subgroup_size: u32,
     caps: &Capabilities,
     shape: &Shape,
     run: u32,
 ) -> Result<Variant, Unsupported> {
     let split = Split::of(policy, subgroup_size, caps, shape)?;
+    if precision == Precision::Fast
+        && run >= policy.matrix.rows
+        && let Some(tile) = MatrixTile::of(&policy.matrix, subgroup_size, caps, shape)
+    {
+        return Ok(Variant::Matrix(tile));
+    }
     let tile = match run >= policy.tiled_rows {
         true => Tile::of(&policy.tile, policy.key_block, subgroup_size, caps, shape),
         false => None,
@@ -223,13 +260,32 @@ fn shared_bytes(heads: u32, key_size: u32, value_part: u32, key_block: u32) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zinc_vulkan::{Limits, Subgroup};
+    use zinc_vulkan::{ComponentType, Features, Limits, MatrixScope, MatrixShape, Subgroup};
 
     fn caps(shared_memory: u32) -> Capabilities {
         Capabilities {
             limits: Limits { shared_memory, workgroup_invocations: 1024, ..Default::default() },
             subgroup: Subgroup { max_workgroup_subgroups: 256, ..Default::default() },
             ..Default::default()
+        }
+    }
+
+    fn with_matrices(shared_memory: u32, side: u32) -> Capabilities {
+        let shape = |result| MatrixShape {
+            m: side,
+            n: side,
+            k: side,
+            a: ComponentType::F16,
+            b: ComponentType::F16,
+            c: result,
+            result,
+            scope: MatrixScope::Subgroup,
+            saturating: false,
+        };
+        Capabilities {
+            features: Features { shader_f16: true, ..Default::default() },
+            cooperative_matrix: vec![shape(ComponentType::F16), shape(ComponentType::F32)],
+            ..caps(shared_memory)
         }
     }
 
@@ -278,10 +334,41 @@ mod tests {
         let shape = Shape { heads: 32, kv_heads: 8, key_size: 128, value_size: 128 };
         for class in CLASSES {
             let policy = AttentionPolicy::of(class);
-            let name = |run| select(&policy, 32, &caps(32768), &shape, run).map(|v| v.name());
+            let name = |run| select(&policy, Precision::Exact, 32, &caps(32768), &shape, run).map(|v| v.name());
             assert_eq!(name(1), Ok("split"));
             assert_eq!(name(512), Ok("tiled"));
             assert_eq!(name(policy.tiled_rows), Ok("tiled"));
+        }
+    }
+
+    #[test]
+    fn matrix_cores_take_many_rows_where_results_may_be_inexact() {
+        for (class, lanes, side, shared) in [
+            (DeviceClass::Nvidia, 32, 16, 48 << 10),
+            (DeviceClass::Amd, 64, 16, 64 << 10),
+            (DeviceClass::Amd, 32, 16, 64 << 10),
+            (DeviceClass::Other, 32, 16, 32 << 10),
+            (DeviceClass::Software, 8, 8, 32 << 10),
+        ] {
+            let (policy, able) = (AttentionPolicy::of(class), with_matrices(shared, side));
+            for (heads, kv_heads, key_size, value_size) in
+                [(32, 8, 128, 128), (14, 2, 64, 64), (16, 2, 256, 256), (32, 4, 512, 512), (8, 8, 192, 128), (71, 1, 80, 40)]
+            {
+                let shape = Shape { heads, kv_heads, key_size, value_size };
+                let name = |precision, caps: &Capabilities, run| {
+                    select(&policy, precision, lanes, caps, &shape, run).map(|v| v.name())
+                };
+                assert_eq!(name(Precision::Fast, &able, 512), Ok("matrix"), "{class:?} {lanes} {shape:?}");
+                assert_eq!(name(Precision::Fast, &able, 1), Ok("split"));
+                assert_eq!(name(Precision::Exact, &able, 512), Ok("tiled"));
+                assert_eq!(name(Precision::Fast, &caps(shared), 512), Ok("tiled"));
+                let tile = MatrixTile::of(&policy.matrix, lanes, &able, &shape).expect("a tile");
+                assert!(tile.heads * tile.splits >= heads / kv_heads && tile.rows() > 0, "{tile:?}");
+                assert!(tile.keys.is_multiple_of(side * tile.column_groups), "{tile:?}");
+                assert!(tile.keys.is_multiple_of(tile.value_keys) && tile.value_keys.is_multiple_of(side));
+                assert!(key_size.div_ceil(side).is_multiple_of(tile.stage_steps), "{tile:?}");
+                assert!(tile.threads() <= 1024, "{tile:?}");
+            }
         }
     }
 

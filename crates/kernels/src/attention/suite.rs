@@ -2,16 +2,21 @@
 //! bit for bit the same alone, in company, in passes, in tiles and in a larger grid. What a row must not read is NaN.
 
 use super::reference::{Paged, Rules, attention as oracle};
-use super::{AttentionPolicy, Shape, Split, Tile, Variant, attention};
+use super::{AttentionPolicy, Shape, Split, Tile, Variant, attention, matrix_suite};
 use crate::kv::suite::{blank, scattered_pages};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS};
 use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
-use crate::{DeviceClass, Kernels, Policy, RowInfo};
+use crate::{DeviceClass, Kernels, Policy, Precision, RowInfo};
 use zinc_testkit::{Rng, tolerance::ATTENTION_REL};
 use zinc_vulkan::Slice;
 
 /// Every case of this family.
 pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
+    [exact(kernels), matrix_suite::suite(kernels)].concat()
+}
+
+/// The exact ways.
+fn exact(kernels: &Kernels) -> Vec<CaseResult> {
     let mut results = cases(kernels, "attention", &[1, 15, 16, 17, 31, 32, 33, 64, 65, 128, 1000]);
     results.extend(chunks(kernels, "attention in tiles", usize::MAX));
     // The cards' constants run here too, whatever the device.
@@ -25,7 +30,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     results
 }
 
-fn shape(heads: u32, kv_heads: u32, key_size: u32, value_size: u32) -> Shape {
+pub(super) fn shape(heads: u32, kv_heads: u32, key_size: u32, value_size: u32) -> Shape {
     Shape { heads, kv_heads, key_size, value_size }
 }
 
@@ -118,17 +123,17 @@ fn chunks(kernels: &Kernels, family: &'static str, shapes: usize) -> Vec<CaseRes
 }
 
 #[derive(Debug, Clone)]
-struct Case {
-    shape: Shape,
-    kind: KvType,
-    rules: Rules,
+pub(super) struct Case {
+    pub shape: Shape,
+    pub kind: KvType,
+    pub rules: Rules,
     /// Pages of a sequence at most.
-    max_pages: usize,
+    pub max_pages: usize,
     /// Also in tiles.
-    tiles: bool,
+    pub tiles: bool,
 }
 
-const SEQUENCES: usize = 3;
+pub(super) const SEQUENCES: usize = 3;
 
 impl Suite<'_> {
     fn split(&self, shape: &Shape) -> Result<Variant, Failure> {
@@ -144,7 +149,7 @@ impl Suite<'_> {
 }
 
 /// A cache in which the first `lengths[s]` positions of sequence s hold values and everything else is NaN.
-fn cache(rng: &mut Rng, case: &Case, lengths: [u32; SEQUENCES]) -> Paged {
+pub(super) fn cache(rng: &mut Rng, case: &Case, lengths: [u32; SEQUENCES]) -> Paged {
     let max_pages = case.max_pages;
     let pages = scattered_pages(rng, SEQUENCES, max_pages);
     let mut fill = |size: u32| {
@@ -163,14 +168,14 @@ fn cache(rng: &mut Rng, case: &Case, lengths: [u32; SEQUENCES]) -> Paged {
 }
 
 /// The paged cache on the device.
-struct Placed {
+pub(super) struct Placed {
     k: Slice,
     v: Slice,
     pages: Slice,
 }
 
 impl Placed {
-    fn new(s: &Suite<'_>, host: &Paged) -> Result<Placed, Failure> {
+    pub(super) fn new(s: &Suite<'_>, host: &Paged) -> Result<Placed, Failure> {
         Ok(Placed {
             k: s.bytes(&host.k.bytes())?,
             v: s.bytes(&host.v.bytes())?,
@@ -180,7 +185,7 @@ impl Placed {
 }
 
 /// The case with random sinks where it has any.
-fn with_sinks(rng: &mut Rng, case: &Case) -> Case {
+pub(super) fn with_sinks(rng: &mut Rng, case: &Case) -> Case {
     let mut case = case.clone();
     case.rules.heads = case.shape.heads as usize;
     if let Some(sinks) = &mut case.rules.sinks {
@@ -189,7 +194,7 @@ fn with_sinks(rng: &mut Rng, case: &Case) -> Case {
     case
 }
 
-fn exactly(name: &str, got: &Host, want: &Host) -> Result<(), Failure> {
+pub(super) fn exactly(name: &str, got: &Host, want: &Host) -> Result<(), Failure> {
     compare(got, want, |_, _, _| 0.0).map_err(|f| Failure(format!("{name}: {}", f.0)))
 }
 
@@ -260,7 +265,7 @@ fn chunk(s: &Suite<'_>, case: &Case, count: u32, history: u32) -> Result<(), Fai
 }
 
 /// Runs attention with scratch for `at_once` rows, full of NaN.
-fn attend(
+pub(super) fn attend(
     s: &Suite<'_>,
     case: &Case,
     on: &Placed,
@@ -298,6 +303,7 @@ fn attend(
         out: out.mat(),
         rows: rows.len() as u32,
         run: 1,
+        precision: Precision::Exact,
     };
     s.run(|rec| attention::record_variant(k, rec, "attention", &args, variant))?;
     s.read(&out)
@@ -307,6 +313,6 @@ fn attend(
 mod tests {
     #[test]
     fn suite_passes() {
-        crate::suite::assert_suite(super::suite);
+        crate::suite::assert_suite(super::exact);
     }
 }

@@ -1,0 +1,516 @@
+#version 460
+// Softmax attention of a tile of rows on matrix cores: f16 products with f32 sums. A workgroup takes QUERIES (row, query head) pairs of a
+// KV head and walks over the keys that any of its rows sees, KEYS at a time. A row group of subgroups has ROW_TILES matrices of rows; its
+// COLUMN_GROUPS subgroups share out the keys of a score and the columns of the values.
+//
+// Queries stay in registers, times the scale and log2 e. Keys and values pass through two buffers of shared memory in turn, the next ones
+// already in registers, so that a stage takes one barrier. Weights are 2^(score - reference): the reference of a row follows its maximum
+// only where a score is beyond 2^GROWTH times it, which is seldom after the first keys; only then are rows reduced and values rescaled.
+// What a row's reference is depends on its own scores alone.
+//
+// Which element of a matrix a component is, nobody says; but it is the same in all matrices of a type. So a matrix of row factors is loaded
+// with a stride of 0, and one of element numbers (`place`) tells a component's row and column.
+// variants: KV=f16|f32
+#include "types.glsl"
+#include "kv.glsl"
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 128;
+layout(constant_id = 1) const uint KEY_SIZE = 128;
+layout(constant_id = 2) const uint VALUE_SIZE = 128;
+// Query heads of a KV head that the tile has of each row.
+layout(constant_id = 3) const uint HEADS = 4;
+layout(constant_id = 4) const uint KEYS = 64;
+layout(constant_id = 5) const uint ROW_GROUPS = 4;
+layout(constant_id = 6) const uint COLUMN_GROUPS = 1;
+layout(constant_id = 7) const uint ROW_TILES = 1;
+// The device's matrices: M x K times K x N.
+layout(constant_id = 8) const uint M = 16;
+layout(constant_id = 9) const uint N = 16;
+layout(constant_id = 10) const uint K = 16;
+// Matrices along a key that a stage holds; divides the key's. Values of a stage.
+layout(constant_id = 11) const uint STAGE_STEPS = 8;
+layout(constant_id = 12) const uint VALUE_KEYS = 64;
+// Queries and output begin at multiples of 16 bytes.
+layout(constant_id = 13) const bool ALIGNED = true;
+
+layout(push_constant, scalar) uniform Push {
+    F32In q;
+    uvec2 k_cache;
+    uvec2 v_cache;
+    RowsIn rows;
+    U32In pages;
+    F32In sinks;
+    F32 out_;
+    uint q_stride;
+    uint out_stride;
+    uint row_count;
+    uint kv_heads;
+    uint group;      // query heads a KV head
+    uint max_pages;
+    uint window;     // 0: none
+    float query_scale;
+    float cap;       // of the scores, times log2 e; 0: none
+    uint has_sinks;
+} p;
+
+// In powers of two. f16 holds weights up to 2^15, and all bits of those down to 2^-14.
+const float GROWTH = 15.0;
+const float HEADROOM = 7.0;
+// Reference of a row that has seen no key, and score of a key that it does not see.
+const float NOTHING = -1e20;
+const float HIDDEN = -1e38;
+const float LOG2_E = 1.44269504;
+
+const uint QUERIES = ROW_GROUPS * ROW_TILES * M;
+const uint ROWS = QUERIES / HEADS;
+const uint KEY_CHUNKS = KEY_SIZE / 8;
+const uint VALUE_CHUNKS = VALUE_SIZE / 8;
+
+// Matrices along a key; scores of a subgroup side by side; columns of a subgroup.
+const uint KEY_STEPS = (KEY_SIZE + K - 1) / K;
+const uint KEY_SLICES = KEY_STEPS / STAGE_STEPS;
+const uint SCORE_TILES = KEYS / (N * COLUMN_GROUPS);
+const uint COLUMN_TILES = (VALUE_SIZE + N * COLUMN_GROUPS - 1) / (N * COLUMN_GROUPS);
+
+// Strides in 16 bytes; odd where it matters, so that rows spread over the banks of shared memory.
+const uint STAGE_CHUNKS = STAGE_STEPS * K / 8;
+const uint KEY_STRIDE = STAGE_CHUNKS + 1;
+const uint COLUMN_CHUNKS = COLUMN_GROUPS * COLUMN_TILES * N / 8;
+const uint VALUE_STRIDE = COLUMN_CHUNKS + 1;
+const uint WEIGHT_STRIDE = KEYS / 8 + 1;
+const uint TILE_STRIDE = N / 4 + 1;
+
+const uint KEY_STAGE = KEYS * KEY_STRIDE;
+const uint VALUE_STAGE = VALUE_KEYS * VALUE_STRIDE;
+const uint BUFFER = KEY_STAGE > VALUE_STAGE ? KEY_STAGE : VALUE_STAGE;
+
+// Matrices along a query that both buffers hold.
+const uint QUERY_ROOM = (2 * BUFFER / QUERIES - 1) / (K / 8);
+const uint QUERY_STEPS = QUERY_ROOM < KEY_STEPS ? QUERY_ROOM : KEY_STEPS;
+const uint QUERY_PASSES = (KEY_STEPS + QUERY_STEPS - 1) / QUERY_STEPS;
+const uint QUERY_CHUNKS = QUERY_STEPS * K / 8;
+const uint QUERY_STRIDE = QUERY_CHUNKS + 1;
+
+// A row group's weights, or an f32 matrix of each row tile of its subgroups.
+const uint WEIGHTS = ROW_TILES * M * WEIGHT_STRIDE;
+const uint TILES = ROW_TILES * M * TILE_STRIDE;
+const uint SCRATCH = WEIGHTS > COLUMN_GROUPS * TILES ? WEIGHTS : COLUMN_GROUPS * TILES;
+
+const uint KEY_ITEMS = KEYS * STAGE_CHUNKS;
+const uint KEY_LOADS = (KEY_ITEMS + THREADS - 1) / THREADS;
+const uint VALUE_ITEMS = VALUE_KEYS * COLUMN_CHUNKS;
+const uint VALUE_LOADS = (VALUE_ITEMS + THREADS - 1) / THREADS;
+const uint LOADS = KEY_LOADS > VALUE_LOADS ? KEY_LOADS : VALUE_LOADS;
+
+shared uvec4 stage[2 * BUFFER];
+shared uvec4 scratch[ROW_GROUPS * SCRATCH];
+// The number of each element of a matrix.
+shared float place[M * N];
+// Of each query: the reference of its weights, and a factor of its values.
+shared float row_reference[QUERIES];
+shared float row_factor[QUERIES];
+// Visible positions of each query; none where first > last.
+shared uint query_first[QUERIES];
+shared uint query_last[QUERIES];
+// Rows of the cache, of the present keys and of the next.
+shared uint cache_row[2 * KEYS];
+shared uint grown[ROW_GROUPS * COLUMN_GROUPS];
+
+#define Left coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA>
+#define Right coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB>
+#define Sums coopmat<float, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
+#define Halves coopmat<float16_t, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
+
+Left query[ROW_TILES * KEY_STEPS];
+Sums score[ROW_TILES * SCORE_TILES];
+Sums value[ROW_TILES * COLUMN_TILES];
+// Sums of the weights in the same columns, and the rows' references.
+Sums total[ROW_TILES];
+Sums reference[ROW_TILES];
+
+#define self gl_LocalInvocationIndex
+uint tile_row, kv_head, first_head, heads;
+// The subgroup's row group, place in it, first query, and 16 bytes of scratch where its row group's and its own begin.
+uint row_group, column_group, first_query, group_scratch, own_scratch;
+
+// Chunks of 8 halves on their way to shared memory, and the buffer that they go to.
+uvec4 bits[LOADS];
+uint buffer_;
+
+uint two_halves(float a, float b) {
+    return half_bits(clamp(a, -65504.0, 65504.0)) | half_bits(clamp(b, -65504.0, 65504.0)) << 16;
+}
+
+uvec4 eight_halves(vec4 a, vec4 b) {
+    return uvec4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
+}
+
+uvec4 load_chunk(uvec2 cache, uint row, uint size, uint chunk) {
+    KvChunk chunk_bits = kv_load(kv_address(cache, row, size), chunk);
+#ifdef KV_F16
+    return chunk_bits;
+#else
+    return eight_halves(chunk_bits.low, chunk_bits.high);
+#endif
+}
+
+uint visible_from(uint position) {
+    return p.window != 0 && position >= p.window ? position + 1 - p.window : 0;
+}
+
+// The subgroups of a row group wait for each other's shared memory.
+void sync_row_group() {
+    if (COLUMN_GROUPS > 1) {
+        barrier();
+    } else {
+        subgroupBarrier();
+    }
+}
+
+void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) {
+    for (uint i = self; i < KEYS; i += THREADS) {
+        uint position = clamp(base + i, low, high);
+        cache_row[half_ * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
+    }
+}
+
+void load_keys(uint half_, uint slice) {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
+        uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
+        bits[j] = load_chunk(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE, min(chunk, KEY_CHUNKS - 1));
+        if (chunk >= KEY_CHUNKS) bits[j] = uvec4(0);
+    }
+}
+
+void store_keys() {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
+        uint i = self + j * THREADS;
+        if (i < KEY_ITEMS) stage[buffer_ * BUFFER + i / STAGE_CHUNKS * KEY_STRIDE + i % STAGE_CHUNKS] = bits[j];
+    }
+}
+
+void load_values(uint half_, uint first_key) {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
+        uint row = cache_row[half_ * KEYS + first_key + i / COLUMN_CHUNKS];
+        bits[j] = load_chunk(p.v_cache, row, VALUE_SIZE, min(chunk, VALUE_CHUNKS - 1));
+        if (chunk >= VALUE_CHUNKS) bits[j] = uvec4(0);
+    }
+}
+
+void store_values() {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = self + j * THREADS;
+        if (i < VALUE_ITEMS) stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + i % COLUMN_CHUNKS] = bits[j];
+    }
+}
+
+// Eight elements of a query, 0 where there are none.
+uvec4 query_chunk(uint m, uint chunk) {
+    uint row = tile_row + m / HEADS, h = m % HEADS;
+    if (m >= ROWS * HEADS || row >= p.row_count || h >= heads || chunk >= KEY_CHUNKS) return uvec4(0);
+    uint from = row * p.q_stride + (first_head + h) * KEY_SIZE + 8 * chunk;
+    vec4 low, high;
+    if (ALIGNED) {
+        low = Vec4In(p.q).v[from / 4];
+        high = Vec4In(p.q).v[from / 4 + 1];
+    } else {
+        low = vec4(p.q.v[from], p.q.v[from + 1], p.q.v[from + 2], p.q.v[from + 3]);
+        high = vec4(p.q.v[from + 4], p.q.v[from + 5], p.q.v[from + 6], p.q.v[from + 7]);
+    }
+    precise vec4 low_scaled = low * p.query_scale, high_scaled = high * p.query_scale;
+    return eight_halves(low_scaled, high_scaled);
+}
+
+void load_queries() {
+    [[unroll]] for (uint pass = 0; pass < QUERY_PASSES; pass++) {
+        barrier();
+        for (uint i = self; i < QUERIES * QUERY_CHUNKS; i += THREADS) {
+            uint m = i / QUERY_CHUNKS, t = i % QUERY_CHUNKS;
+            stage[m * QUERY_STRIDE + t] = query_chunk(m, pass * QUERY_CHUNKS + t);
+        }
+        barrier();
+        [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+            [[unroll]] for (uint s = 0; s < QUERY_STEPS; s++) {
+                uint step_ = pass * QUERY_STEPS + s;
+                if (step_ >= KEY_STEPS) break;
+                uint at = (first_query + t * M) * QUERY_STRIDE + s * K / 8;
+                coopMatLoad(query[t * KEY_STEPS + step_], stage, at, QUERY_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+    }
+}
+
+// The part of the scores that a stage's elements add.
+void add_scores(uint slice) {
+    [[unroll]] for (uint s = 0; s < STAGE_STEPS; s++) {
+        [[unroll]] for (uint n = 0; n < SCORE_TILES; n++) {
+            Right keys;
+            uint at = buffer_ * BUFFER + (column_group * SCORE_TILES + n) * N * KEY_STRIDE + s * K / 8;
+            coopMatLoad(keys, stage, at, KEY_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+                uint i = t * SCORE_TILES + n;
+                score[i] = coopMatMulAdd(query[t * KEY_STEPS + slice * STAGE_STEPS + s], keys, score[i]);
+            }
+        }
+    }
+}
+
+void cap_scores() {
+    [[unroll]] for (uint j = 0; j < ROW_TILES * SCORE_TILES; j++) {
+        [[unroll]] for (uint i = 0; i < score[j].length(); i++) {
+            score[j][i] = p.cap * tanh(clamp(score[j][i], -15.0, 15.0));
+        }
+    }
+}
+
+void hide_scores(uint base) {
+    Sums places;
+    coopMatLoad(places, place, 0, N, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        [[unroll]] for (uint i = 0; i < places.length(); i++) {
+            uint element = uint(places[i]), m = first_query + t * M + element / N;
+            uint first = query_first[m], last = query_last[m];
+            uint position = base + column_group * SCORE_TILES * N + element % N;
+            [[unroll]] for (uint n = 0; n < SCORE_TILES; n++) {
+                bool visible = position + n * N >= first && position + n * N <= last;
+                if (!visible) score[t * SCORE_TILES + n][i] = HIDDEN;
+            }
+        }
+    }
+}
+
+// Whether a row of the row group has a score so far above its reference that its weight does not fit.
+bool any_grown(Sums largest[ROW_TILES]) {
+    float growth = HIDDEN;
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        [[unroll]] for (uint i = 0; i < largest[t].length(); i++) growth = max(growth, largest[t][i] - reference[t][i]);
+    }
+    bool own = subgroupAny(growth > GROWTH);
+    if (COLUMN_GROUPS == 1) return own;
+    if (subgroupElect()) grown[gl_SubgroupID] = own ? 1 : 0;
+    barrier();
+    uint any = 0;
+    for (uint i = 0; i < ROW_GROUPS * COLUMN_GROUPS; i++) any |= grown[i];
+    return any != 0;
+}
+
+float tile_element(uint at, uint row, uint column) {
+    return uintBitsToFloat(scratch[at + row * TILE_STRIDE + column / 4][column % 4]);
+}
+
+// The rows' new references from the largest scores of each column, and values and sums in terms of them.
+void follow(Sums largest[ROW_TILES]) {
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        coopMatStore(largest[t], scratch, own_scratch + t * M * TILE_STRIDE, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    sync_row_group();
+    for (uint r = column_group * gl_SubgroupSize + gl_SubgroupInvocationID; r < ROW_TILES * M; r += COLUMN_GROUPS * gl_SubgroupSize) {
+        float greatest = HIDDEN, old = row_reference[first_query + r], factor = 1.0;
+        for (uint c = 0; c < COLUMN_GROUPS; c++) {
+            for (uint n = 0; n < N; n++) greatest = max(greatest, tile_element(group_scratch + c * TILES, r, n));
+        }
+        if (greatest - old > GROWTH) {
+            row_reference[first_query + r] = greatest - HEADROOM;
+            factor = exp2(max(old - (greatest - HEADROOM), -126.0));
+        }
+        row_factor[first_query + r] = factor;
+    }
+    sync_row_group();
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        Sums factor;
+        coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(reference[t], row_reference, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < factor.length(); i++) {
+            total[t][i] *= factor[i];
+            [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) value[t * COLUMN_TILES + c][i] *= factor[i];
+        }
+    }
+}
+
+// Scores become weights in shared memory.
+void write_weights() {
+    Sums largest[ROW_TILES];
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        largest[t] = score[t * SCORE_TILES];
+        [[unroll]] for (uint n = 1; n < SCORE_TILES; n++) {
+            [[unroll]] for (uint i = 0; i < largest[t].length(); i++) largest[t][i] = max(largest[t][i], score[t * SCORE_TILES + n][i]);
+        }
+    }
+    if (any_grown(largest)) follow(largest);
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        [[unroll]] for (uint n = 0; n < SCORE_TILES; n++) {
+            Sums weight = score[t * SCORE_TILES + n];
+            [[unroll]] for (uint i = 0; i < weight.length(); i++) {
+                weight[i] = exp2(max(weight[i] - reference[t][i], -126.0));
+                total[t][i] += weight[i];
+            }
+            uint at = group_scratch + t * M * WEIGHT_STRIDE + (column_group * SCORE_TILES + n) * N / 8;
+            coopMatStore(Halves(weight), scratch, at, WEIGHT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        }
+    }
+}
+
+void add_values(uint first_key) {
+    [[unroll]] for (uint s = 0; s < VALUE_KEYS / K; s++) {
+        Left weights[ROW_TILES];
+        [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+            uint at = group_scratch + t * M * WEIGHT_STRIDE + (first_key + s * K) / 8;
+            coopMatLoad(weights[t], scratch, at, WEIGHT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) {
+            Right values;
+            uint at = buffer_ * BUFFER + s * K * VALUE_STRIDE + (column_group * COLUMN_TILES + c) * N / 8;
+            coopMatLoad(values, stage, at, VALUE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+                uint i = t * COLUMN_TILES + c;
+                value[i] = coopMatMulAdd(weights[t], values, value[i]);
+            }
+        }
+    }
+}
+
+// KEYS keys from `base` on.
+void add_keys(uint half_, uint base, bool hide, bool more) {
+    [[unroll]] for (uint i = 0; i < ROW_TILES * SCORE_TILES; i++) score[i] = Sums(0.0);
+    [[unroll]] for (uint slice = 0; slice < KEY_SLICES; slice++) {
+        store_keys();
+        barrier();
+        if (slice + 1 < KEY_SLICES) load_keys(half_, slice + 1);
+        else load_values(half_, 0);
+        add_scores(slice);
+        buffer_ ^= 1;
+    }
+    if (p.cap != 0.0) cap_scores();
+    if (hide) hide_scores(base);
+    write_weights();
+    for (uint key = 0; key < KEYS; key += VALUE_KEYS) {
+        store_values();
+        barrier();
+        if (key + VALUE_KEYS < KEYS) load_values(half_, key + VALUE_KEYS);
+        else if (more) load_keys(half_ ^ 1, 0);
+        add_values(key);
+        buffer_ ^= 1;
+    }
+}
+
+// Over the sums of the weights, a sink's included.
+void normalise() {
+    barrier();
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        coopMatStore(total[t], scratch, own_scratch + t * M * TILE_STRIDE, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    barrier();
+    for (uint r = column_group * gl_SubgroupSize + gl_SubgroupInvocationID; r < ROW_TILES * M; r += COLUMN_GROUPS * gl_SubgroupSize) {
+        uint m = first_query + r, h = m % HEADS;
+        float sum = 0.0, factor = 1.0;
+        for (uint c = 0; c < COLUMN_GROUPS; c++) {
+            for (uint n = 0; n < N; n++) sum += tile_element(group_scratch + c * TILES, r, n);
+        }
+        if (p.has_sinks != 0 && h < heads) {
+            float sink = p.sinks.v[first_head + h] * LOG2_E, old = row_reference[m], greater = max(old, sink);
+            factor = exp2(max(old - greater, -126.0));
+            sum = sum * factor + exp2(max(sink - greater, -126.0));
+        }
+        row_factor[m] = factor / sum;
+    }
+    barrier();
+}
+
+// Rows start .. end of the tile.
+void write_values(uint start, uint end) {
+    normalise();
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        Sums factor;
+        coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) {
+            Sums result = value[t * COLUMN_TILES + c];
+            [[unroll]] for (uint i = 0; i < result.length(); i++) result[i] *= factor[i];
+            subgroupBarrier();
+            coopMatStore(result, scratch, own_scratch, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            subgroupBarrier();
+            for (uint i = gl_SubgroupInvocationID; i < M * N / 4; i += gl_SubgroupSize) {
+                uint m = first_query + t * M + i / (N / 4), r = m / HEADS, h = m % HEADS;
+                uint column = (column_group * COLUMN_TILES + c) * N + i % (N / 4) * 4;
+                if (r < start || r >= end || h >= heads || column >= VALUE_SIZE) continue;
+                vec4 four = uintBitsToFloat(scratch[own_scratch + i / (N / 4) * TILE_STRIDE + i % (N / 4)]);
+                uint at = (tile_row + r) * p.out_stride + (first_head + h) * VALUE_SIZE + column;
+                if (ALIGNED) {
+                    Vec4(p.out_).v[at / 4] = four;
+                } else {
+                    for (uint n = 0; n < 4; n++) p.out_.v[at + n] = four[n];
+                }
+            }
+        }
+    }
+}
+
+// Rows start .. end of the tile, which belong to one sequence. Together they see the positions low to high, each of them those
+// from all_from to all_to.
+void attend(uint start, uint end, uint sequence, uint low, uint high, uint all_from, uint all_to) {
+    barrier();
+    for (uint m = self; m < QUERIES; m += THREADS) {
+        uint r = m / HEADS;
+        bool used = r >= start && r < end;
+        uint position = used ? p.rows.v[tile_row + r].position : 0;
+        query_first[m] = used ? visible_from(position) : 1;
+        query_last[m] = position;
+        row_reference[m] = NOTHING;
+    }
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        total[t] = Sums(0.0);
+        reference[t] = Sums(NOTHING);
+    }
+    [[unroll]] for (uint i = 0; i < ROW_TILES * COLUMN_TILES; i++) value[i] = Sums(0.0);
+    uint base = low / KEYS * KEYS, half_ = 0;
+    find_cache_rows(half_, base, sequence, low, high);
+    barrier();
+    load_keys(half_, 0);
+    for (; base <= high; base += KEYS) {
+        bool more = base + KEYS <= high;
+        if (more) find_cache_rows(half_ ^ 1, base + KEYS, sequence, low, high);
+        add_keys(half_, base, base < all_from || base + KEYS - 1 > all_to, more);
+        half_ ^= 1;
+    }
+    write_values(start, end);
+}
+
+void main() {
+    // Late rows see the most keys: they go first.
+    tile_row = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * ROWS;
+    uint splits = (p.group + HEADS - 1) / HEADS;
+    kv_head = gl_WorkGroupID.y / splits;
+    first_head = gl_WorkGroupID.y % splits * HEADS;
+    heads = min(HEADS, p.group - first_head);
+    first_head += kv_head * p.group;
+
+    row_group = gl_SubgroupID / COLUMN_GROUPS;
+    column_group = gl_SubgroupID % COLUMN_GROUPS;
+    first_query = row_group * ROW_TILES * M;
+    group_scratch = row_group * SCRATCH;
+    own_scratch = group_scratch + column_group * TILES;
+    buffer_ = 0;
+    for (uint i = self; i < M * N; i += THREADS) place[i] = float(i);
+    load_queries();
+
+    uint limit = min(p.row_count - tile_row, ROWS);
+    for (uint start = 0; start < limit;) {
+        uint sequence = p.rows.v[tile_row + start].sequence, end = start;
+        uint low = ~0u, high = 0, all_from = 0, all_to = ~0u;
+        while (end < limit && p.rows.v[tile_row + end].sequence == sequence) {
+            uint position = p.rows.v[tile_row + end].position, first = visible_from(position);
+            low = min(low, first);
+            high = max(high, position);
+            all_from = max(all_from, first);
+            all_to = min(all_to, position);
+            end++;
+        }
+        attend(start, end, sequence, low, high, all_from, all_to);
+        start = end;
+    }
+}

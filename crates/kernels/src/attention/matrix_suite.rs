@@ -1,0 +1,136 @@
+//! Attention on matrix cores against the oracle on what f16 holds of queries, keys and values; and bit for bit the same whatever rows are beside
+//! a row. What no row may read is NaN.
+
+use super::matrix::score_rule;
+use super::reference::{Paged, Rules, attention as oracle};
+use super::suite::{Case, Placed, SEQUENCES, attend, cache, exactly, shape, with_sinks};
+use super::{AttentionPolicy, MatrixPolicy, MatrixTile, Variant, matrix_of};
+use crate::kv::{KvType, PAGE_TOKENS};
+use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
+use crate::{DeviceClass, Kernels, RowInfo};
+use zinc_testkit::tolerance::ATTENTION_F16_REL;
+
+/// Every case on matrix cores; where the device has none that can be used, that.
+pub(super) fn suite(kernels: &Kernels) -> Vec<CaseResult> {
+    let mut suite = Suite::new(kernels, "attention on matrices");
+    if matrix_of(kernels.caps()).is_none() {
+        suite.skip("the device has no cooperative matrices of f16 with sums in f32");
+        return suite.finish();
+    }
+    let own = kernels.policy().attention.matrix;
+    let plain = Rules { scale: 0.09, ..Default::default() };
+    let all = Rules { softcap: Some(5.0), window: Some(40), sinks: Some(vec![]), ..plain.clone() };
+    let sinks = Rules { sinks: Some(vec![]), ..plain.clone() };
+    let steep = Rules { scale: 20.0, ..sinks.clone() };
+    let shared_out = MatrixPolicy { column_groups: 2, keys: 32, ..own };
+    let tall = MatrixPolicy { row_tiles: 2, ..own };
+    for (at, (shape, kind, rules, policy)) in [
+        (shape(4, 1, 64, 64), KvType::F16, &all, own),
+        (shape(3, 1, 128, 128), KvType::F16, &plain, own),
+        (shape(1, 1, 16, 16), KvType::F16, &sinks, tall),
+        (shape(7, 1, 64, 64), KvType::F32, &plain, shared_out),
+        (shape(8, 1, 80, 40), KvType::F16, &all, shared_out),
+        (shape(2, 2, 64, 64), KvType::F16, &steep, own),
+        (shape(2, 1, 40, 8), KvType::F16, &sinks, MatrixPolicy { row_tiles: 2, ..shared_out }),
+        (shape(2, 1, 8, 192), KvType::F32, &all, tall),
+        (shape(4, 2, 256, 256), KvType::F16, &sinks, shared_out),
+        (shape(2, 1, 512, 512), KvType::F16, &plain, shared_out),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let case = Case { shape, kind, rules: rules.clone(), max_pages: 24, tiles: true };
+        suite.case(format!("{shape:?} {} {}", kind.name(), policy.column_groups), |s| {
+            let tile = tile(s, &policy, &case)?;
+            let n = tile.rows();
+            let rows = [1, n - 1, n, n + 1, 13, 3 * n + 2].map(|r| r.clamp(1, 70));
+            let histories = [0, 1, 15, 16, 17, 150];
+            for i in 0..6 {
+                chunk(s, &case, &tile, rows[i], histories[(i + at) % 6])?;
+            }
+            company(s, &case, &tile)
+        });
+    }
+    // The cards' tiles run here too, whatever the device.
+    let card = AttentionPolicy::of(DeviceClass::Nvidia).matrix;
+    if card != own {
+        let case = Case { shape: shape(4, 1, 64, 64), kind: KvType::F16, rules: steep, max_pages: 24, tiles: true };
+        suite.case("the tile of a card", |s| {
+            let tile = tile(s, &card, &case)?;
+            chunk(s, &case, &tile, tile.rows() + 1, 150)
+        });
+    }
+    suite.finish()
+}
+
+fn tile(s: &Suite<'_>, policy: &MatrixPolicy, case: &Case) -> Result<MatrixTile, Failure> {
+    let k = s.kernels();
+    MatrixTile::of(policy, k.subgroup_size(), k.caps(), &case.shape)
+        .ok_or_else(|| Failure(format!("no tile for {:?}", case.shape)))
+}
+
+/// The exact result for what the kernel multiplies: queries times the factor of their scores, keys and values, each rounded to f16.
+fn rounded_oracle(case: &Case, host: &Paged, q: &Host, rows: &[RowInfo]) -> Host {
+    let (factor, _) = score_rule(case.rules.scale, case.rules.softcap);
+    let q = Host { width: q.width, data: q.data.iter().map(|v| KvType::F16.rounded(v * factor)).collect() };
+    let mut host = host.clone();
+    for data in [&mut host.k.data, &mut host.v.data] {
+        data.iter_mut().for_each(|v| *v = KvType::F16.rounded(*v));
+    }
+    let scale = case.rules.softcap.unwrap_or(std::f32::consts::LN_2);
+    oracle(&q, &host, &Rules { scale, ..case.rules.clone() }, rows)
+}
+
+fn check(case: &Case, host: &Paged, q: &Host, rows: &[RowInfo], got: &Host) -> Result<(), Failure> {
+    let largest = host.v.data.iter().filter(|v| !v.is_nan()).fold(0f32, |m, v| m.max(v.abs()));
+    let allowed = ATTENTION_F16_REL * largest * case.rules.scale.max(1.0);
+    compare(got, &rounded_oracle(case, host, q, rows), |_, _, _| allowed)
+}
+
+/// Rows of one sequence after a history.
+fn chunk(s: &Suite<'_>, case: &Case, tile: &MatrixTile, count: u32, history: u32) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let case = with_sinks(&mut rng, case);
+    let keys = history + count;
+    let rows: Vec<RowInfo> =
+        (history..keys).map(|position| RowInfo { position, sequence: 1, ..Default::default() }).collect();
+    let host = cache(&mut rng, &case, [0, keys, 0]);
+    let on = Placed::new(s, &host)?;
+    let q = Host::random(&mut rng, rows.len(), (case.shape.heads * case.shape.key_size) as usize, 1.0);
+    let layout = [Layout::Columns, Layout::Unaligned][case.shape.heads as usize % 2];
+    let got = attend(s, &case, &on, &q, &rows, (&Variant::Matrix(*tile), keys, 1, layout))?;
+    check(&case, &host, &q, &rows, &got)
+        .map_err(|f| Failure(format!("{count} rows after {history} keys, {layout:?}: {}", f.0)))
+}
+
+/// Rows of several sequences at far positions; each also alone.
+fn company(s: &Suite<'_>, case: &Case, tile: &MatrixTile) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let case = with_sinks(&mut rng, case);
+    let lengths: [u32; SEQUENCES] = [case.max_pages as u32 * PAGE_TOKENS, 70, 1];
+    let rows = [(0, 0), (0, 33), (0, lengths[0] - 1), (1, 69), (2, 0), (0, 64), (0, 65), (1, 3)]
+        .map(|(sequence, position)| RowInfo { position, sequence, ..Default::default() });
+    let host = cache(&mut rng, &case, lengths);
+    let on = Placed::new(s, &host)?;
+    let q = Host::random(&mut rng, rows.len(), (case.shape.heads * case.shape.key_size) as usize, 1.0);
+    let run = |q: &Host, rows: &[RowInfo]| {
+        attend(s, &case, &on, q, rows, (&Variant::Matrix(*tile), lengths[0], 1, Layout::Columns))
+    };
+    let together = run(&q, &rows)?;
+    check(&case, &host, &q, &rows, &together).map_err(|f| Failure(format!("several sequences: {}", f.0)))?;
+    for r in [1, 2, 3] {
+        let one = Host { width: q.width, data: q.data[r * q.width..][..q.width].to_vec() };
+        let width = together.width;
+        let want = Host { width, data: together.data[r * width..][..width].to_vec() };
+        exactly(&format!("row {r} alone"), &run(&one, &rows[r..=r])?, &want)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn suite_passes() {
+        crate::suite::assert_suite(super::suite);
+    }
+}

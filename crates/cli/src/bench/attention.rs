@@ -5,12 +5,15 @@ use super::report::{program, quoted};
 use crate::args::DeviceArg;
 use crate::device;
 use crate::error::{Failure, Outcome, error};
+use crate::load::PolicyArg;
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
-use zinc_kernels::Kernels;
-use zinc_kernels::attention::{BenchShape, BenchTiming, Shape, Split, Variant, bench, candidates};
+use zinc_kernels::attention::{
+    BenchShape, BenchTiming, Shape, Split, Variant, bench, candidates, matrix_candidates,
+};
 use zinc_kernels::kv::KvType;
+use zinc_kernels::Kernels;
 
 /// Measures attention of the rows of one sequence: time, and products and sums a second over the keys that they see.
 #[derive(clap::Args)]
@@ -30,34 +33,47 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     kv_heads: u32,
     /// Elements of a head.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
-    head_size: u32,
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128", value_parser = clap::value_parser!(u32).range(8..=1024))]
+    head_size: Vec<u32>,
     /// Keys that a row sees at most [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     window: Option<u32>,
     /// Keys and values in f32 instead of f16.
     #[arg(long)]
     kv_f32: bool,
+    /// Which arithmetic kernels may use.
+    #[arg(long, value_enum, default_value = "exact")]
+    policy: PolicyArg,
     /// Measurements that count.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
     /// Measure every way to cut the work, not only the one that the device's policy takes; the fastest first.
     #[arg(long)]
     sweep: bool,
+    /// In a sweep, only the ways of these kernels.
+    #[arg(long, value_name = "KERNEL", value_delimiter = ',', requires = "sweep", value_parser = ["split", "tiled", "matrix"])]
+    kernel: Vec<String>,
     #[command(flatten)]
     output: FormatArgs,
 }
 
-/// A measurement: rows, history, times.
-type Measured = (u32, u32, BenchTiming);
+/// A measurement.
+struct Measured {
+    head_size: u32,
+    rows: u32,
+    history: u32,
+    timing: BenchTiming,
+}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (device, _) = device::open(&args.device.wish(), false, false)?;
     let kernels = Kernels::new(&device);
     let mut results = Vec::new();
-    for &rows in &args.rows {
-        for &history in &args.history {
-            results.extend(measure(args, &kernels, rows, history)?);
+    for &head_size in &args.head_size {
+        for &rows in &args.rows {
+            for &history in &args.history {
+                results.extend(measure(args, &kernels, head_size, rows, history)?);
+            }
         }
     }
     let caps = device.capabilities();
@@ -71,33 +87,39 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             out,
             "rows,history,heads,kv_heads,head_size,variant,median_us,shortest_us,tflops,device,driver"
         )?;
-        for (rows, history, t) in &results {
-            let shape = format!("{rows},{history},{},{},{}", args.heads, args.kv_heads, args.head_size);
+        for Measured { head_size, rows, history, timing: t } in &results {
+            let shape = format!("{rows},{history},{},{},{head_size}", args.heads, args.kv_heads);
             let times = format!("{},{},{}", t.median_us, t.shortest_us, t.tflops());
             let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
             writeln!(out, "{shape},{},{times},{place}", quoted(&variant_name(&t.variant)))?;
         }
     } else {
         writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
-        let (heads, kv_heads, size) = (args.heads, args.kv_heads, args.head_size);
-        writeln!(out, "{heads} query heads on {kv_heads} heads of {size}\n")?;
+        writeln!(out, "{} query heads on {} heads\n", args.heads, args.kv_heads)?;
         table(&results).write(out, 0)?;
     }
     Ok(())
 }
 
-fn measure(args: &Args, kernels: &Kernels, rows: u32, history: u32) -> Result<Vec<Measured>, Failure> {
+fn measure(
+    args: &Args,
+    kernels: &Kernels,
+    head_size: u32,
+    rows: u32,
+    history: u32,
+) -> Result<Vec<Measured>, Failure> {
     let shape = BenchShape {
         shape: Shape {
             heads: args.heads,
             kv_heads: args.kv_heads,
-            key_size: args.head_size,
-            value_size: args.head_size,
+            key_size: head_size,
+            value_size: head_size,
         },
         kind: if args.kv_f32 { KvType::F32 } else { KvType::F16 },
         rows,
         history,
         window: args.window,
+        precision: args.policy.precision(),
         variant: None,
         repeats: args.repeats,
     };
@@ -108,21 +130,27 @@ fn measure(args: &Args, kernels: &Kernels, rows: u32, history: u32) -> Result<Ve
             .into_iter()
             .map(Variant::Split)
             .chain(candidates(kernels, &shape.shape).into_iter().map(Variant::Tiled))
+            .chain(matrix_candidates(kernels, &shape.shape).into_iter().map(Variant::Matrix))
+            .filter(|v| args.kernel.is_empty() || args.kernel.iter().any(|name| name == v.name()))
             .map(Some)
             .collect();
     }
     let mut results = Vec::new();
     for variant in variants {
-        let timing = bench(kernels, &BenchShape { variant, ..shape })
-            .map_err(|e| error(e, "fewer `--rows` or a shorter `--history` need less memory"))?;
-        results.push(timing);
+        match bench(kernels, &BenchShape { variant, ..shape }) {
+            Ok(timing) => results.push(timing),
+            // A driver may refuse one of many.
+            Err(e) if args.sweep => eprintln!("left out: {variant:?}: {e}"),
+            Err(e) => return Err(error(e, "fewer `--rows` or a shorter `--history` need less memory")),
+        }
     }
     results.sort_by(|a, b| a.median_us.total_cmp(&b.median_us));
-    Ok(results.into_iter().map(|timing| (rows, history, timing)).collect())
+    Ok(results.into_iter().map(|timing| Measured { head_size, rows, history, timing }).collect())
 }
 
 fn table(results: &[Measured]) -> Table {
     let mut table = Table::new(&[
+        ("head", Align::Right),
         ("rows", Align::Right),
         ("history", Align::Right),
         ("variant", Align::Left),
@@ -130,8 +158,9 @@ fn table(results: &[Measured]) -> Table {
         ("shortest us", Align::Right),
         ("TFLOP/s", Align::Right),
     ]);
-    for (rows, history, t) in results {
+    for Measured { head_size, rows, history, timing: t } in results {
         table.row([
+            head_size.to_string(),
             rows.to_string(),
             history.to_string(),
             variant_name(&t.variant),
@@ -143,7 +172,8 @@ fn table(results: &[Measured]) -> Table {
     table
 }
 
-/// `tiled, queries x keys of threads, threads over the keys and columns, staged lanes and values`, `+` where queries stay.
+/// `tiled, queries x keys of threads, threads over the keys and columns, staged lanes and values`, `+` where queries stay;
+/// `matrix, queries x keys, row x column groups of matrices, staged steps and values`.
 fn variant_name(variant: &Variant) -> String {
     match variant {
         Variant::Split(s) => format!("split, {} heads x {} keys of {}", s.heads, s.key_block, s.threads),
@@ -158,13 +188,24 @@ fn variant_name(variant: &Variant) -> String {
             t.value_keys,
             if t.resident { " +" } else { "" }
         ),
+        Variant::Matrix(t) => format!(
+            "matrix, {} x {} keys, {} x {} subgroups of {}, {} steps, {} values",
+            t.queries(),
+            t.keys,
+            t.row_groups,
+            t.column_groups,
+            t.row_tiles,
+            t.stage_steps,
+            t.value_keys
+        ),
     }
 }
 
-fn as_json(args: &Args, (rows, history, t): &Measured) -> Value {
+fn as_json(args: &Args, measured: &Measured) -> Value {
+    let Measured { head_size, rows, history, timing: t } = measured;
     json!({
         "kernel": "attention", "rows": rows, "history": history, "heads": args.heads, "kv_heads": args.kv_heads,
-        "head_size": args.head_size, "window": args.window, "variant": variant_name(&t.variant),
+        "head_size": head_size, "window": args.window, "variant": variant_name(&t.variant),
         "median_us": t.median_us, "shortest_us": t.shortest_us, "tflops": t.tflops(),
     })
 }

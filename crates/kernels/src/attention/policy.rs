@@ -103,6 +103,8 @@ impl AttentionPolicy {
                 matrix: MatrixPolicy {
                     rows: 4,
                     row_groups: 2,
+                    // More than one: see the suite for what such a driver's subgroups wait for.
+                    column_groups: 2,
                     keys: 16,
                     stage: 32,
                     value_keys: 8,

@@ -9,11 +9,11 @@ use crate::load::PolicyArg;
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
+use zinc_kernels::Kernels;
 use zinc_kernels::attention::{
     BenchShape, BenchTiming, Shape, Split, Variant, bench, candidates, matrix_candidates,
 };
 use zinc_kernels::kv::KvType;
-use zinc_kernels::Kernels;
 
 /// Measures attention of the rows of one sequence: time, and products and sums a second over the keys that they see.
 #[derive(clap::Args)]

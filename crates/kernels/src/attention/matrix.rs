@@ -99,13 +99,17 @@ impl MatrixTile {
         let most = caps.subgroup.max_workgroup_subgroups.min(caps.limits.workgroup_invocations / lanes);
         let shared = caps.limits.shared_memory.min(policy.shared_bytes);
         let halvings = |of: u32| (0..).map(move |i| of >> i).take_while(|&n| n > 0);
-        // Fewer rows only where nothing else helps: they load the keys more often.
-        for row_groups in halvings(policy.row_groups) {
-            for keys in halvings(policy.keys) {
-                let uncut = MatrixTile::uncut(policy, lanes, matrix, shape, row_groups, keys);
-                let tile = uncut.filter(|t| t.row_groups * t.column_groups <= most);
-                if let Some(tile) = tile.and_then(|t| t.fitting(shape, shared)) {
-                    return Some(tile);
+        // Fewer rows where fewer keys do not help: they load the keys more often. More values of a lane only where nothing else does.
+        for values in [policy.values, u32::MAX] {
+            for row_groups in halvings(policy.row_groups) {
+                for keys in halvings(policy.keys) {
+                    let tile = MatrixTile::uncut(policy, lanes, matrix, shape, row_groups, keys);
+                    let tile = tile.and_then(|t| t.sharing(shape, policy.values));
+                    let tile =
+                        tile.filter(|t| t.values(shape) <= values && t.row_groups * t.column_groups <= most);
+                    if let Some(tile) = tile.and_then(|t| t.fitting(shape, shared)) {
+                        return Some(tile);
+                    }
                 }
             }
         }
@@ -121,11 +125,12 @@ impl MatrixTile {
         row_groups: u32,
         keys: u32,
     ) -> Option<MatrixTile> {
-        let [m, n, k] = matrix;
+        let [m, _, k] = matrix;
         let (heads, splits) = shape.shares(row_groups * policy.row_tiles * m);
         let key_steps = shape.key_size.div_ceil(k);
-        let stage_steps = (1..=key_steps).filter(|s| key_steps.is_multiple_of(*s) && s * k <= policy.stage.max(k));
-        let mut tile = MatrixTile {
+        let stage_steps =
+            (1..=key_steps).filter(|s| key_steps.is_multiple_of(*s) && s * k <= policy.stage.max(k));
+        Some(MatrixTile {
             lanes,
             matrix,
             heads,
@@ -136,14 +141,24 @@ impl MatrixTile {
             keys,
             stage_steps: stage_steps.max()?,
             value_keys: policy.value_keys.min(keys),
+        })
+    }
+
+    /// With more subgroups a row group until a lane has at most so many values, or the keys divide no further.
+    fn sharing(mut self, shape: &Shape, values: u32) -> Option<MatrixTile> {
+        let [_, n, k] = self.matrix;
+        let possible = |column_groups: u32| {
+            self.keys.is_multiple_of(n * column_groups)
+                && self.keys.is_multiple_of(k)
+                && self.value_keys.is_multiple_of(k)
         };
-        let possible = |t: &MatrixTile| {
-            keys.is_multiple_of(n * t.column_groups) && keys.is_multiple_of(k) && t.value_keys.is_multiple_of(k)
-        };
-        while possible(&tile) && tile.values(shape) > policy.values {
-            tile.column_groups *= 2;
+        if !possible(self.column_groups) {
+            return None;
         }
-        possible(&tile).then_some(tile)
+        while self.values(shape) > values && possible(2 * self.column_groups) {
+            self.column_groups *= 2;
+        }
+        Some(self)
     }
 
     /// With less in shared memory at a time until it fits.

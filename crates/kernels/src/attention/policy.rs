@@ -71,7 +71,13 @@ impl AttentionPolicy {
                 tiled_rows: 32,
                 tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
                 // Likewise: 23 KiB of shared memory for heads of 128.
-                matrix: MatrixPolicy { keys: 32, values: 32, shared_bytes: 32 << 10, ..matrix },
+                matrix: MatrixPolicy {
+                    keys: 32,
+                    value_keys: 16,
+                    values: 32,
+                    shared_bytes: 46 << 10,
+                    ..matrix
+                },
             },
             DeviceClass::Other => AttentionPolicy {
                 key_block: 64,
@@ -336,7 +342,8 @@ mod tests {
         let shape = Shape { heads: 32, kv_heads: 8, key_size: 128, value_size: 128 };
         for class in CLASSES {
             let policy = AttentionPolicy::of(class);
-            let name = |run| select(&policy, Precision::Exact, 32, &caps(32768), &shape, run).map(|v| v.name());
+            let name =
+                |run| select(&policy, Precision::Exact, 32, &caps(32768), &shape, run).map(|v| v.name());
             assert_eq!(name(1), Ok("split"));
             assert_eq!(name(512), Ok("tiled"));
             assert_eq!(name(policy.tiled_rows), Ok("tiled"));
@@ -349,13 +356,18 @@ mod tests {
             (DeviceClass::Nvidia, 32, 16, 48 << 10),
             (DeviceClass::Amd, 64, 16, 64 << 10),
             (DeviceClass::Amd, 32, 16, 64 << 10),
-            (DeviceClass::Other, 32, 16, 32 << 10),
+            (DeviceClass::Other, 32, 16, 48 << 10),
             (DeviceClass::Software, 8, 8, 32 << 10),
         ] {
             let (policy, able) = (AttentionPolicy::of(class), with_matrices(shared, side));
-            for (heads, kv_heads, key_size, value_size) in
-                [(32, 8, 128, 128), (14, 2, 64, 64), (16, 2, 256, 256), (32, 4, 512, 512), (8, 8, 192, 128), (71, 1, 80, 40)]
-            {
+            for (heads, kv_heads, key_size, value_size) in [
+                (32, 8, 128, 128),
+                (14, 2, 64, 64),
+                (16, 2, 256, 256),
+                (32, 4, 512, 512),
+                (8, 8, 192, 128),
+                (71, 1, 80, 40),
+            ] {
                 let shape = Shape { heads, kv_heads, key_size, value_size };
                 let name = |precision, caps: &Capabilities, run| {
                     select(&policy, precision, lanes, caps, &shape, run).map(|v| v.name())

@@ -79,11 +79,14 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     let out = alloc(4 * u64::from(rows) * u64::from(out_width), "bench out")?;
     let row_bytes = scratch_bytes(kernels, &shape, keys, window)?;
     let scratch = alloc(row_bytes.max(SCRATCH.min(row_bytes * u64::from(rows))), "bench scratch")?;
-    let table: Vec<u32> = (0..pages).collect();
+    // Four entries at least: allocations have 16 bytes.
+    let table: Vec<u32> = (0..pages.max(4)).collect();
     let infos: Vec<RowInfo> =
         (history..keys).map(|position| RowInfo { position, ..Default::default() }).collect();
-    let (table_on, infos_on) =
-        (alloc(4 * u64::from(pages), "bench pages")?, alloc(RowInfo::BYTES * u64::from(rows), "bench rows")?);
+    let (table_on, infos_on) = (
+        alloc(4 * u64::from(pages.max(4)), "bench pages")?,
+        alloc(RowInfo::BYTES * u64::from(rows), "bench rows")?,
+    );
     device.upload(&table_on, bytemuck::cast_slice(&table))?;
     device.upload(&infos_on, bytemuck::cast_slice(&infos))?;
     fill(device, [&k, &v, &q])?;

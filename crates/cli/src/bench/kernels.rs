@@ -64,7 +64,7 @@ pub enum KernelArg {
     Dot,
 }
 
-fn format(name: &str) -> Result<FormatRef, String> {
+pub fn format(name: &str) -> Result<FormatRef, String> {
     by_name(name).ok_or_else(|| {
         let known: Vec<&str> = formats().iter().map(|f| f.name).collect();
         format!("there are {}", known.join(", "))
@@ -102,7 +102,7 @@ fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<
     Ok(all)
 }
 
-fn row_length(text: &str) -> Result<u32, String> {
+pub fn row_length(text: &str) -> Result<u32, String> {
     let n: u32 = text.parse().map_err(|_| "not a number".to_string())?;
     if n > 0 && n.is_multiple_of(256) { Ok(n) } else { Err("not a multiple of 256".into()) }
 }

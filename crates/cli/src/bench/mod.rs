@@ -1,6 +1,7 @@
 //! `zinc bench`: how fast a model runs, with the output checked; and how fast kernels are.
 
 mod attention;
+mod gemm;
 mod kernels;
 pub mod measure;
 mod plot;
@@ -63,6 +64,7 @@ pub struct FormatArgs {
 #[derive(clap::Subcommand)]
 enum What {
     Kernels(kernels::Args),
+    Gemm(gemm::Args),
     Attention(attention::Args),
     Prefill(Box<prefill::Args>),
     Sweep(Box<prefill::sweep::Args>),
@@ -71,6 +73,7 @@ enum What {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = match (&args.what, &args.model) {
         (Some(What::Kernels(kernels)), _) => return kernels::run(kernels, out),
+        (Some(What::Gemm(gemm)), _) => return gemm::run(gemm, out),
         (Some(What::Attention(attention)), _) => return attention::run(attention, out),
         (Some(What::Prefill(prefill)), _) => return prefill::run(prefill, out),
         (Some(What::Sweep(sweep)), _) => return prefill::sweep::run(sweep, out),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use zinc_engine::{Engine, OpTime, Product, Products, Tile};
-use zinc_kernels::dot;
+use zinc_kernels::{dot, gemm};
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -216,6 +216,29 @@ fn as_csv(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Write
 fn tile_name(t: Tile) -> String {
     let spread = if t.spread { "" } else { "~" };
     format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
+}
+
+/// Who multiplies, rows and columns of a workgroup, of a subgroup (or invocation), elements of K at a time, `x2` where two of these are in shared memory.
+pub fn gemm_tile_name(t: &gemm::Tile) -> String {
+    let matrix = match t.matrix {
+        gemm::Matrix::Portable => "portable".to_string(),
+        gemm::Matrix::Khr { m, n, k } => format!("khr {m}x{n}x{k}"),
+    };
+    let buffers = if t.buffers > 1 { format!(" x{}", t.buffers) } else { String::new() };
+    let (tile, sub) = ((t.rows, t.columns), (t.sub_rows, t.sub_columns));
+    format!("{matrix} {}x{} of {}x{} step {}{buffers}", tile.0, tile.1, sub.0, sub.1, t.step)
+}
+
+/// A tile of such products for JSON.
+pub fn gemm_tile_json(t: &gemm::Tile) -> Value {
+    let matrix = match t.matrix {
+        gemm::Matrix::Portable => Value::Null,
+        gemm::Matrix::Khr { m, n, k } => json!([m, n, k]),
+    };
+    json!({
+        "matrices": t.matrix.variant(), "matrix": matrix, "rows": t.rows, "columns": t.columns, "sub_rows": t.sub_rows,
+        "sub_columns": t.sub_columns, "step": t.step, "buffers": t.buffers,
+    })
 }
 
 /// A product's kernel and tile in a word or two.

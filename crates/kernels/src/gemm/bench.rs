@@ -24,6 +24,11 @@ pub struct BenchShape {
     pub warm_up: Duration,
 }
 
+impl BenchShape {
+    /// Clocks rise for a while after a pause, such as the compilation of a pipeline.
+    pub const WARM_UP: Duration = Duration::from_millis(50);
+}
+
 /// Times of a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BenchTiming {
@@ -70,7 +75,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
 
     let options = RecorderOptions { label: "bench gemm".into(), timestamps: true, ..Default::default() };
     let mut rec = device.recorder(&options)?;
-    let packed = Packed { slice: &packed, rows: columns, k };
+    let packed = Packed { slice: &packed, offset: 0, rows: columns, k };
     for weights in &buffers {
         convert(kernels, &mut rec, "convert", &ConvertArgs { x: Mat::dense(&x, k), out: packed })?;
         let second = weights.slice(bytes - matrix, matrix)?;

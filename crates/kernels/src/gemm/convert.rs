@@ -1,7 +1,7 @@
 //! Activations in f16, as the products of matrices read them.
 
 use crate::launch::{Launch, refuse};
-use crate::{Error, Kernel, Kernels, Mat, fold_groups};
+use crate::{Error, Kernel, Kernels, Mat, Unsupported, fold_groups};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
@@ -14,15 +14,33 @@ const THREADS: u32 = 256;
 /// `rows` rows of `k` elements in f16, each padded with zeros to a multiple of 64, then an f32 a row: what its elements are to be multiplied with.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed<'a> {
-    /// [`Packed::bytes_for`] bytes, beginning at a multiple of 16.
+    /// The memory that holds it.
     pub slice: &'a Slice,
+    /// Where it begins in it, in bytes, at an address that is a multiple of 16: [`Packed::bytes_for`] bytes.
+    pub offset: u64,
     /// Rows that it was made for.
     pub rows: u32,
     /// Elements of a row.
     pub k: u32,
 }
 
-impl Packed<'_> {
+impl<'a> Packed<'a> {
+    /// What lies in an activation buffer of [`Packed::width`] columns.
+    ///
+    /// # Errors
+    /// [`Unsupported`] where the buffer has another width.
+    pub fn within(mat: Mat<'a>, rows: u32, k: u32) -> Result<Packed<'a>, Unsupported> {
+        if mat.width != Packed::width(k) || rows > 1 && mat.stride != mat.width {
+            return refuse("convert", format!("{} columns for packed rows of {k}", mat.width));
+        }
+        Ok(Packed { slice: mat.slice, offset: 4 * u64::from(mat.offset), rows, k })
+    }
+
+    /// Columns of f32 that a row takes, its factor included.
+    pub fn width(k: u32) -> u32 {
+        Packed::pitch(k) / 2 + 1
+    }
+
     /// Elements from a row to the next.
     pub fn pitch(k: u32) -> u32 {
         k.next_multiple_of(64)
@@ -30,13 +48,14 @@ impl Packed<'_> {
 
     /// Bytes of so many rows of `k` elements.
     pub fn bytes_for(rows: u32, k: u32) -> u64 {
-        u64::from(rows) * (2 * u64::from(Packed::pitch(k)) + 4)
+        4 * u64::from(rows) * u64::from(Packed::width(k))
     }
 
     /// The rows, and their factors.
     pub(super) fn parts(&self) -> Result<(Slice, Slice), Error> {
         let values = u64::from(self.rows) * 2 * u64::from(Packed::pitch(self.k));
-        Ok((self.slice.slice(0, values)?, self.slice.slice(values, 4 * u64::from(self.rows))?))
+        let all = self.slice.slice(self.offset, Packed::bytes_for(self.rows, self.k))?;
+        Ok((all.slice(0, values)?, all.slice(values, 4 * u64::from(self.rows))?))
     }
 }
 
@@ -68,16 +87,16 @@ pub fn convert(
     label: &str,
     args: &ConvertArgs<'_>,
 ) -> Result<(), Error> {
-    let (x, Packed { slice, rows, k }) = (args.x, args.out);
+    let (x, Packed { rows, k, .. }) = (args.x, args.out);
     if x.width != k || k == 0 {
         return Ok(refuse("convert", format!("rows of {} elements for packed rows of {k}", x.width))?);
     }
     let elements = u64::from(rows) * u64::from(x.stride.max(Packed::pitch(k)));
-    if !slice.address().is_multiple_of(16) || elements > u64::from(u32::MAX) {
+    let (values, scales) = args.out.parts()?;
+    if !values.address().is_multiple_of(16) || elements > u64::from(u32::MAX) {
         return Ok(refuse("convert", format!("{rows} rows that are not aligned, or beyond 2^32 elements"))?);
     }
     let params = Params { k, x_stride: x.stride, pitch: Packed::pitch(k) / 4, rows };
-    let (values, scales) = args.out.parts()?;
     let [gx, gy] = fold_groups(rows);
     kernels.launch(
         rec,

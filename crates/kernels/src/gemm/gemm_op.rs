@@ -2,7 +2,7 @@
 
 use super::{Packed, Tile};
 use crate::gemv::{Epilogue, Gate, Weights};
-use crate::launch::Launch;
+use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder};
@@ -49,6 +49,10 @@ pub fn record(
     tile: &Tile,
 ) -> Result<(), Error> {
     check(kernels, args, tile)?;
+    let (x, scales) = args.x.parts()?;
+    if !x.address().is_multiple_of(16) {
+        return Ok(refuse("linear", "packed rows that do not begin at a multiple of 16 bytes")?);
+    }
     let Weights { format, m, k, slice } = args.weights;
     let columns = args.x.rows;
     let out = args.out.bytes(columns)?;
@@ -57,7 +61,6 @@ pub fn record(
     let weight = slice.slice(0, row_bytes * u64::from(m))?;
     let up = args.up.map(|(_, up)| up.slice.slice(0, row_bytes * u64::from(m))).transpose()?;
     let bias = args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?;
-    let (x, scales) = args.x.parts()?;
     let params = Params {
         m,
         k,
@@ -114,9 +117,9 @@ fn check(kernels: &Kernels, args: &Args<'_>, tile: &Tile) -> Result<(), Unsuppor
     {
         return fail(format!("gate {m}×{k} with up {}×{} in {}", up.m, up.k, up.format));
     }
-    let addresses = [Some(slice), args.up.map(|(_, up)| up.slice), Some(args.x.slice)];
+    let addresses = [Some(slice), args.up.map(|(_, up)| up.slice)];
     if addresses.iter().flatten().any(|s| !s.address().is_multiple_of(16)) {
-        return fail("operands that do not begin at a multiple of 16 bytes".into());
+        return fail("weights that do not begin at a multiple of 16 bytes".into());
     }
     let strides = [args.out.stride, args.epilogue.residual.map_or(0, |r| r.stride)];
     if strides.iter().any(|s| s.checked_mul(args.x.rows).is_none()) {

@@ -72,7 +72,7 @@ impl Columns {
     }
 
     fn packed(&self) -> Packed<'_> {
-        Packed { slice: &self.slice, rows: self.rows, k: self.k }
+        Packed { slice: &self.slice, offset: 0, rows: self.rows, k: self.k }
     }
 }
 

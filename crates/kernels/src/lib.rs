@@ -18,6 +18,7 @@ mod shader;
 pub mod suite;
 
 pub mod attention;
+pub mod device;
 pub mod dot;
 pub mod elementwise;
 pub mod embed;
@@ -66,6 +67,7 @@ pub fn kernels() -> Vec<Kernel> {
         recurrent::KERNELS,
         elementwise::KERNELS,
         sample::KERNELS,
+        device::KERNELS,
     ]
     .concat()
 }

@@ -22,9 +22,10 @@ impl Table {
     }
 
     /// Adds a row, a cell a column.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.columns.len());
-        self.rows.push(cells.into());
+    pub fn row(&mut self, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
     }
 
     /// Writes the table, each line after `indent` spaces; trailing spaces are dropped.

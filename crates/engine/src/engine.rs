@@ -83,6 +83,14 @@ impl Engine {
         &self.summary
     }
 
+    /// What the device that runs the model can do; `None` for the CPU executor.
+    pub fn device_capabilities(&self) -> Option<&zinc_vulkan::Capabilities> {
+        match &self.backend {
+            Backend::Cpu(_) => None,
+            Backend::Vulkan(executor) => Some(executor.device().capabilities()),
+        }
+    }
+
     /// The file.
     pub fn gguf(&self) -> &Arc<Gguf> {
         &self.gguf

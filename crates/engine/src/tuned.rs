@@ -1,9 +1,9 @@
 //! Measured tiles and widths of steps on disk: one file for each device, driver and build of the shaders, beside the pipeline cache.
 
+use crate::keyed::{KeyedFile, fnv};
 use crate::{Error, LoadOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use zinc_kernels::gemv::{ProductClass, Tuned};
 use zinc_kernels::{GemvShape, Precision, shaders};
 use zinc_model::Model;
@@ -33,26 +33,11 @@ pub fn model_class(model: &Model, precision: Precision) -> String {
 /// Where what was measured on a device is kept.
 #[derive(Debug, Clone)]
 pub struct TunedFile {
-    path: PathBuf,
-    key: Key,
-}
-
-/// What measurements belong to; on anything else they are not used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Key {
-    device: String,
-    vendor_id: u32,
-    device_id: u32,
-    driver: String,
-    driver_version: String,
-    /// Hash of the shaders of products.
-    shaders: String,
+    file: KeyedFile,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
-    version: u32,
-    key: Key,
     classes: Vec<Class>,
     chunks: BTreeMap<String, u32>,
 }
@@ -83,21 +68,13 @@ impl TunedFile {
     }
 
     fn with_shaders(caps: &Capabilities, location: &CacheLocation, shaders: u64) -> Option<TunedFile> {
-        let key = Key {
-            device: caps.name.clone(),
-            vendor_id: caps.vendor_id,
-            device_id: caps.device_id,
-            driver: caps.driver.clone(),
-            driver_version: caps.driver_version.clone(),
-            shaders: format!("{shaders:016x}"),
-        };
-        let name = format!("tiles-{:04x}-{:04x}-{:016x}.json", key.vendor_id, key.device_id, key.hash());
-        Some(TunedFile { path: location.folder()?.join(name), key })
+        let file = KeyedFile::of("tiles", VERSION, caps, &format!("{shaders:016x}"), location)?;
+        Some(TunedFile { file })
     }
 
     /// Where it lies, whether or not it exists.
     pub fn path(&self) -> &std::path::Path {
-        &self.path
+        self.file.path()
     }
 
     /// What it holds; `None` where there is none.
@@ -105,21 +82,8 @@ impl TunedFile {
     /// # Errors
     /// Why it is not used: it cannot be read, is of another version or device, or holds what no tile or width can be.
     pub fn read(&self) -> Result<Option<Measured>, String> {
-        let ignored = |why: &dyn std::fmt::Display| {
-            format!("measured tiles in `{}` are not used: {why}", self.path.display())
-        };
-        let text = match std::fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(ignored(&e)),
-        };
-        let contents: Contents = serde_json::from_str(&text).map_err(|e| ignored(&e))?;
-        if contents.version != VERSION {
-            return Err(ignored(&format!("version {} is not {VERSION}", contents.version)));
-        }
-        if contents.key != self.key {
-            return Err(ignored(&"they belong to another device, driver or build"));
-        }
+        let ignored = |why: &dyn std::fmt::Display| self.file.ignored(why);
+        let Some(contents) = self.file.read::<Contents>()? else { return Ok(None) };
         let chunks = contents.chunks;
         if let Some((model, rows)) = chunks.iter().find(|c| !(1..=LoadOptions::MAX_CHUNK).contains(c.1)) {
             return Err(ignored(&format!("no step of `{model}` has {rows} rows")));
@@ -148,25 +112,7 @@ impl TunedFile {
             gated: c.gated,
             shapes: shapes.iter().map(Shape::from).collect(),
         });
-        let contents = Contents {
-            version: VERSION,
-            key: self.key.clone(),
-            classes: classes.collect(),
-            chunks: measured.chunks.clone(),
-        };
-        let refused = |e: &dyn std::fmt::Display| {
-            Error::Option(format!(
-                "`{}` cannot be written: {e}\nhint: `ZINC_CACHE_DIR` names another folder",
-                self.path.display()
-            ))
-        };
-        let text = serde_json::to_string_pretty(&contents).map_err(|e| refused(&e))?;
-        let temporary = self.path.with_extension(format!("tmp{}", std::process::id()));
-        let folder = self.path.parent().unwrap_or(std::path::Path::new("."));
-        let written = std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&temporary, text))
-            .and_then(|()| std::fs::rename(&temporary, &self.path));
-        written.map_err(|e| refused(&e))
+        self.file.write(&Contents { classes: classes.collect(), chunks: measured.chunks.clone() })
     }
 
     /// Removes it; whether there was one.
@@ -174,22 +120,7 @@ impl TunedFile {
     /// # Errors
     /// What the operating system says.
     pub fn remove(&self) -> Result<bool, Error> {
-        match std::fs::remove_file(&self.path) {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(Error::Option(format!(
-                "`{}` cannot be removed: {e}\nhint: check the permissions of its folder",
-                self.path.display()
-            ))),
-        }
-    }
-}
-
-impl Key {
-    fn hash(&self) -> u64 {
-        let text =
-            [&self.device, &self.driver, &self.driver_version, &self.shaders].map(String::as_bytes).join(&0);
-        fnv(text.into_iter())
+        self.file.remove()
     }
 }
 
@@ -197,11 +128,6 @@ impl Key {
 fn shaders_hash() -> u64 {
     let words = shaders().iter().filter(|s| s.stem == "gemv").flat_map(|s| s.spirv());
     fnv(words.flat_map(|w| w.to_le_bytes()))
-}
-
-/// FNV-1a, 64 bits.
-fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl From<&GemvShape> for Shape {
@@ -268,8 +194,9 @@ mod tests {
     #[test]
     fn every_part_of_the_key_changes_the_file() {
         let place = folder("key");
-        let path =
-            |caps: Capabilities, shaders| TunedFile::with_shaders(&caps, &place, shaders).unwrap().path;
+        let path = |caps: Capabilities, shaders| {
+            TunedFile::with_shaders(&caps, &place, shaders).unwrap().path().to_owned()
+        };
         let mut paths = vec![
             path(caps(), 1),
             path(caps(), 2),
@@ -289,7 +216,7 @@ mod tests {
         let place = folder("foreign");
         let file = TunedFile::of(&caps(), &place).unwrap();
         file.write(&tuned()).unwrap();
-        let good = std::fs::read_to_string(&file.path).unwrap();
+        let good = std::fs::read_to_string(file.path()).unwrap();
         for (bad, why) in [
             (good[..good.len() / 2].to_string(), "EOF"),
             ("nonsense".into(), "expected"),
@@ -299,7 +226,7 @@ mod tests {
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),
             (good.replace("\"a model\": 256", "\"a model\": 0"), "no step"),
         ] {
-            std::fs::write(&file.path, bad).unwrap();
+            std::fs::write(file.path(), bad).unwrap();
             let said = file.read().unwrap_err();
             assert!(said.contains(why) && said.contains("not used"), "{said}");
         }

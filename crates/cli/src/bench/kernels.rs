@@ -8,10 +8,12 @@ use crate::error::{Outcome, error};
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
+use zinc_engine::DeviceFigures;
 use zinc_kernels::gemv::{self, Cut, ProductClass};
 use zinc_kernels::product::{BenchShape, BenchTiming, Chooser, Product, bench, select};
 use zinc_kernels::{Kernels, Precision, Unsupported, dot};
 use zinc_quant::{FormatRef, by_name, formats};
+use zinc_vulkan::CacheLocation;
 
 /// Measures matrix-vector products for each format: bytes of weights read a second.
 ///
@@ -138,8 +140,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let caps = device.capabilities();
     let driver = format!("{} {}", caps.driver, caps.driver_version);
+    let limit = DeviceFigures::read(caps, &CacheLocation::User).map(|f| f.read_gb_per_s);
     if args.output.json {
-        let results: Vec<Value> = results.iter().map(|(f, t)| as_json(args, f, t)).collect();
+        let results: Vec<Value> = results.iter().map(|(f, t)| as_json(args, f, t, limit)).collect();
         let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
         output::json(out, &value)?;
     } else if args.output.csv {
@@ -166,42 +169,49 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             if args.gated { ", gated," } else { "" },
             output::plural(args.columns as usize, "column")
         )?;
-        table(&results).write(out, 0)?;
+        table(&results, limit).write(out, 0)?;
     }
     Ok(())
 }
 
-fn table(results: &[(FormatRef, BenchTiming)]) -> Table {
-    let mut table = Table::new(&[
+/// Rates; with percentages of a read bandwidth of `limit` GB/s where it is known.
+fn table(results: &[(FormatRef, BenchTiming)], limit: Option<f64>) -> Table {
+    let mut columns = vec![
         ("format", Align::Left),
         ("tile", Align::Left),
         ("size", Align::Right),
         ("alone us", Align::Right),
-        ("shortest us", Align::Right),
-        ("GB/s", Align::Right),
-        ("streamed us", Align::Right),
-        ("GB/s", Align::Right),
-    ]);
+    ];
+    let percent = limit.map(|_| ("%", Align::Right));
+    columns.extend([("shortest us", Align::Right), ("GB/s", Align::Right)]);
+    columns.extend(percent);
+    columns.extend([("streamed us", Align::Right), ("GB/s", Align::Right)]);
+    columns.extend(percent);
+    let mut table = Table::new(&columns);
     for (format, t) in results {
-        table.row([
+        let rate = |us: f64, gb_per_s: f64| {
+            let of_limit = limit.map(|limit| format!("{:.0}", 100.0 * gb_per_s / limit));
+            [format!("{us:.2}"), format!("{gb_per_s:.1}")].into_iter().chain(of_limit)
+        };
+        let mut cells = vec![
             format.to_string(),
             product_name(t.product),
             output::bytes(t.bytes),
             format!("{:.2}", t.alone_us),
-            format!("{:.2}", t.shortest_us),
-            format!("{:.1}", t.alone_gb_per_s()),
-            format!("{:.2}", t.streamed_us),
-            format!("{:.1}", t.streamed_gb_per_s()),
-        ]);
+        ];
+        cells.extend(rate(t.shortest_us, t.alone_gb_per_s()));
+        cells.extend(rate(t.streamed_us, t.streamed_gb_per_s()));
+        table.row(cells);
     }
     table
 }
 
-fn as_json(args: &Args, format: FormatRef, t: &BenchTiming) -> Value {
+fn as_json(args: &Args, format: FormatRef, t: &BenchTiming, limit: Option<f64>) -> Value {
     json!({
         "kernel": t.product.family(), "format": format.name, "rows": args.rows, "inner": args.inner, "gated": args.gated,
         "columns": args.columns, "tile": product_json(t.product),
         "bytes": t.bytes, "alone_us": t.alone_us, "shortest_us": t.shortest_us, "streamed_us": t.streamed_us,
         "alone_gb_per_s": t.alone_gb_per_s(), "streamed_gb_per_s": t.streamed_gb_per_s(),
+        "device_read_gb_per_s": limit,
     })
 }

@@ -1,8 +1,10 @@
 //! `zinc bench`: how fast a model runs, with the output checked; and how fast kernels are.
 
 mod attention;
+mod device;
 mod gemm;
 mod kernels;
+mod limits;
 pub mod measure;
 mod plot;
 mod prefill;
@@ -14,7 +16,7 @@ use measure::{Bench, Measured};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Measures prefill and decode of a model, or kernels alone.
+/// Measures prefill and decode of a model, kernels alone, or the device's limits.
 ///
 /// Every measurement has warm-up runs of exactly its shape, which do not count. The output of every repeat is checked: finite logits,
 /// the same bits and the same tokens each time; if not, the exit code is 3.
@@ -63,6 +65,7 @@ pub struct FormatArgs {
 
 #[derive(clap::Subcommand)]
 enum What {
+    Device(device::Args),
     Kernels(kernels::Args),
     Gemm(gemm::Args),
     Attention(attention::Args),
@@ -72,6 +75,7 @@ enum What {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = match (&args.what, &args.model) {
+        (Some(What::Device(device)), _) => return device::run(device, out),
         (Some(What::Kernels(kernels)), _) => return kernels::run(kernels, out),
         (Some(What::Gemm(gemm)), _) => return gemm::run(gemm, out),
         (Some(What::Attention(attention)), _) => return attention::run(attention, out),

@@ -1,6 +1,7 @@
 //! Results as a table, JSON or CSV, each with all that is needed to compare them later.
 
 use super::FormatArgs;
+use super::limits::{OfLimit, of_limits};
 use super::measure::{Kind, Measured};
 use crate::error::Outcome;
 use crate::load::{describe, prefill_lines, product_lines};
@@ -128,10 +129,14 @@ fn as_text(engine: &Engine, name: &str, results: &[Measured], out: &mut dyn Writ
         let [a, b, c, d] = q;
         writeln!(out, "{} {} by quarters: {a:.2}, {b:.2}, {c:.2}, {d:.2} tok/s", r.kind.name(), r.tokens)?;
     }
+    for share in of_limits(engine, results)? {
+        writeln!(out, "{}", share.line())?;
+    }
     Ok(())
 }
 
 fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Outcome<Value> {
+    let of_limits: Vec<Value> = of_limits(engine, results)?.iter().map(OfLimit::as_json).collect();
     let results: Vec<Value> = results
         .iter()
         .map(|r| {
@@ -156,6 +161,7 @@ fn as_json(engine: &Engine, name: &str, results: &[Measured]) -> Outcome<Value> 
         },
         "prefill_path": path,
         "results": results,
+        "of_device_limits": of_limits,
     }))
 }
 

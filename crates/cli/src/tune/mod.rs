@@ -39,6 +39,9 @@ pub struct Args {
     /// Numbers of columns to tune for; others use the next larger of them, or the largest.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,4,8,16,32,64,256", value_parser = clap::value_parser!(u32).range(1..=4096))]
     columns: Vec<u32>,
+    /// Tune one of both for the model [default: both].
+    #[arg(long, value_enum, value_name = "WHAT", requires = "model")]
+    only: Option<OnlyArg>,
     /// Tokens of a step to try with the model.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u32).range(1..=LoadOptions::MAX_CHUNK as i64))]
     chunks: Vec<u32>,
@@ -59,6 +62,15 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     device: DeviceArg,
+}
+
+/// The values of `--only`.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OnlyArg {
+    /// How products are cut
+    Products,
+    /// How many tokens a step reads
+    Steps,
 }
 
 fn product(text: &str) -> Result<ProductClass, String> {
@@ -94,10 +106,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     for &class in &args.shape {
         products.extend(args.columns.iter().map(|&columns| (class, columns)));
     }
-    if let Some(model) = &args.model {
+    if let Some(model) = args.model.as_ref().filter(|_| args.only != Some(OnlyArg::Steps)) {
         products.extend(of_model(model, &kernels, &args.columns)?);
     }
-    if products.is_empty() {
+    if products.is_empty() && args.model.is_none() {
         return Err(usage(
             "there is nothing to tune",
             "`-m FILE` tunes a model's products, `--shape` a product",
@@ -121,8 +133,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut measured = stored(&file);
     keep(&mut measured, &found)?;
     let steps = match &args.model {
-        Some(model) => Some(steps::tune(device, args, model, &mut measured)?),
-        None => None,
+        Some(model) if args.only != Some(OnlyArg::Products) => {
+            Some(steps::tune(device, args, model, &mut measured)?)
+        }
+        _ => None,
     };
     if !args.dry_run {
         file.write(&measured)?;
@@ -230,13 +244,16 @@ impl Report<'_> {
                 if faster { shape_name(&r.shape) } else { "the policy's".into() },
             ]);
         }
-        table.write(out, 0)?;
-        if let Some(steps) = self.steps {
+        if !self.found.is_empty() {
+            table.write(out, 0)?;
             writeln!(out)?;
+        }
+        if let Some(steps) = self.steps {
             steps.as_text(out)?;
+            writeln!(out)?;
         }
         let said = if self.dry_run { "would be stored in" } else { "stored in" };
-        Ok(writeln!(out, "\n{said} {}", self.file.path().display())?)
+        Ok(writeln!(out, "{said} {}", self.file.path().display())?)
     }
 
     fn as_json(&self) -> Value {

@@ -1,5 +1,6 @@
 //! Drives the real binary on the tiny fixtures.
 
+mod bench_device;
 mod chat;
 mod device;
 mod inspect;

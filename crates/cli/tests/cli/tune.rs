@@ -27,7 +27,7 @@ fn what_is_tuned_is_stored_used_and_forgotten() {
     assert!(check().contains("tiles    tuned on this device"));
 
     // With a model: how many tokens its steps read.
-    let steps = ["-m", text(&model), "--columns", "1", "--chunks", "4,8", "--json"];
+    let steps = ["-m", text(&model), "--only", "steps", "--chunks", "4,8", "--json"];
     let with_model = zinc_in(&home, &[&tune[..], &steps].concat()).json();
     let (steps, best) = (&with_model["steps"], with_model["steps"]["best"].as_u64().unwrap());
     assert!(steps["results"].as_array().unwrap().len() == 2 && [4, 8].contains(&best), "{steps}");

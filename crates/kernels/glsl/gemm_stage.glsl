@@ -62,6 +62,37 @@ void load_ahead(uint first, uint first_column, uvec2 rows[W_TASKS], uvec3 plane,
     }
 }
 
+#if defined(MATRIX_KHR) && defined(PACKED_ORIGIN)
+// Weights in f16 arithmetic, two at a time, from the bytes that integer products take: half the instructions and registers of f32. The middle of the
+// codes is taken from them first, so that w = a·(v − centre) + b has small addends and rounds like a weight that is rounded once. All is
+// 2^8 times as large, so that the scales of small weights keep their bits; weights reach 255 then.
+#define WEIGHT_SCALE 256.0
+const float MIDDLE = HAS_MIN == 1 ? 0.5 * CODE_UNIT : PACKED_ORIGIN;
+
+// Bytes 0 and 1 of w as 1024 + v.
+f16vec2 two_bytes(uint w) {
+    return unpackFloat2x16(bitfieldInsert(bitfieldInsert(0x64006400u, w, 0, 8), w >> 8, 16, 8));
+}
+
+uvec2 four_weights(uint w, f16vec2 a, f16vec2 b, f16vec2 centre) {
+    return uvec2(packFloat2x16(fma(two_bytes(w) - centre, a, b)), packFloat2x16(fma(two_bytes(w >> 16) - centre, a, b)));
+}
+
+// Decodes a run to `at`.
+void store_run(Codes codes, uint run, uint at) {
+    const vec2 scale = WEIGHT_SCALE * run_scale(codes, run);
+    const f16vec2 b = f16vec2(float16_t(fma(MIDDLE - PACKED_ORIGIN, scale.x, scale.y)));
+    [[unroll]] for (uint i = 0; i < RUN / 8; i++) {
+        const float unit = packed_unit(run, i / (RUN / 8 / PACKED_PARTS));
+        const f16vec2 a = f16vec2(float16_t(unit * scale.x));
+        const f16vec2 centre = f16vec2(float16_t(1024.0 + 128.0 * PACKED_SIGNED + MIDDLE / unit));
+        const uint flip = PACKED_SIGNED == 1 ? 0x80808080u : 0;
+        w_stage[at + i] = uvec4(four_weights(run_packed(codes, run, 2 * i) ^ flip, a, b, centre),
+                                four_weights(run_packed(codes, run, 2 * i + 1) ^ flip, a, b, centre));
+    }
+}
+#else
+#define WEIGHT_SCALE 1.0
 // Decodes a run to `at`.
 void store_run(Codes codes, uint run, uint at) {
 #ifdef HAS_HALVES
@@ -79,6 +110,7 @@ void store_run(Codes codes, uint run, uint at) {
     }
 #endif
 }
+#endif
 
 // What is no whole chunk: the elements that there are, then zeros. Not unrolled: it is rare, and much code otherwise.
 void store_rest(uvec2 row, uint chunk, uint at) {

@@ -55,7 +55,7 @@ layout(push_constant, scalar) uniform Push {
 // The result of a row and column; `up` is the second matrix's.
 void finish(uint row, uint column, float value, float up) {
     if (row >= p.m || column >= p.columns) return;
-    float scale = p.scales.v[column];
+    float scale = p.scales.v[column] / WEIGHT_SCALE;
     value *= scale;
     if (GATE) value = (GELU ? gelu_tanh(value) : silu(value)) * (up * scale);
     if (BIAS) value += p.bias.v[row];
@@ -95,7 +95,13 @@ float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {
 
 void main() {
 #ifdef HAS_TABLE
-    for (uint i = gl_LocalInvocationIndex; i < 16; i += THREADS) table[i] = table_value(i);
+    for (uint i = gl_LocalInvocationIndex; i < 16; i += THREADS) {
+#ifdef MATRIX_KHR
+        byte_table[i] = uint(int(table_value(i))) & 0xFFu;
+#else
+        table[i] = table_value(i);
+#endif
+    }
     barrier();
 #endif
     const uint first_row = gl_WorkGroupID.y * ROWS, first_column = gl_WorkGroupID.x * COLUMNS;

@@ -4,8 +4,8 @@ use crate::execute::Executor;
 use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
-    Candidates, Cut, Error, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part, PartOutput,
-    Precision, PrefillPath, Products, Sequence, Summary, ValidateOptions, Want,
+    Candidates, Cut, Error, KeptStates, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part,
+    PartOutput, Precision, PrefillPath, Products, Sequence, Summary, ValidateOptions, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -119,35 +119,53 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSequence`] when as many exist as the model was loaded for.
     pub fn sequence(&self) -> Result<Sequence, Error> {
-        let recurrent = !self.model.plan.states.is_empty();
-        self.pool.sequence(recurrent).ok_or(Error::NoSequence { sequences: self.summary.sequences })
+        self.pool.sequence(self.is_recurrent()).ok_or(Error::NoSequence { sequences: self.summary.sequences })
     }
 
-    /// A new sequence that begins with `tokens`, whose keys and values are in `pages`: those that [`Sequence::share`] gave of a
-    /// sequence that had read the same tokens from its beginning. What is read after them has the same bits as if they had been
+    /// A new sequence that begins with `tokens`, whose keys and values are in `pages` and after which recurrent states are `states`: what
+    /// [`Sequence::share`] and [`Sequence::share_states`] gave of a sequence that had read the same tokens from its beginning. What is read after them has the same bits as if they had been
     /// read again.
     ///
     /// # Errors
     /// As [`Engine::sequence`]; [`Error::ForeignSequence`]; [`Error::NotShareable`] where the pages do not hold exactly the tokens,
-    /// where the model has recurrent states, or on the CPU executor, which has no pages.
-    pub fn sequence_of(&self, tokens: &[u32], pages: &[PageRef]) -> Result<Sequence, Error> {
+    /// where the model has recurrent states and `states` are not those after the tokens, or on the CPU executor, which has no pages.
+    pub fn sequence_of(
+        &self,
+        tokens: &[u32],
+        pages: &[PageRef],
+        states: Option<&KeptStates>,
+    ) -> Result<Sequence, Error> {
         if !self.shares_pages() {
-            return Err(Error::NotShareable("the model has recurrent states, or the executor has no pages"));
+            return Err(Error::NotShareable("the executor has no pages"));
         }
-        if !pages.iter().all(|p| p.belongs_to(&self.pool)) {
+        if !pages.iter().all(|p| p.belongs_to(&self.pool)) || !states.iter().all(|s| s.belongs_to(&self.pool))
+        {
             return Err(Error::ForeignSequence);
+        }
+        if self.is_recurrent() && !tokens.is_empty() && states.is_none_or(|s| s.tokens() != tokens.len()) {
+            return Err(Error::NotShareable("the recurrent states after exactly these tokens were not kept"));
         }
         if tokens.len() != pages.len() * crate::PAGE_TOKENS as usize {
             return Err(Error::NotShareable("the pages do not hold exactly these tokens"));
         }
         let mut sequence = self.sequence()?;
-        sequence.begin(tokens, pages);
+        sequence.begin(tokens, pages, states.filter(|_| !tokens.is_empty()));
         Ok(sequence)
     }
 
     /// Whether sequences can begin with pages of others.
     pub fn shares_pages(&self) -> bool {
-        matches!(self.backend, Backend::Vulkan(_)) && self.model.plan.states.is_empty()
+        matches!(self.backend, Backend::Vulkan(_))
+    }
+
+    /// Whether the model has recurrent states: what is read cannot be cut but where they were kept ([`Sequence::keep`]).
+    pub fn is_recurrent(&self) -> bool {
+        !self.model.plan.states.is_empty()
+    }
+
+    /// How many more recurrent states can be kept.
+    pub fn spare_states(&self) -> usize {
+        self.pool.spare_states()
     }
 
     /// Pages of [`crate::PAGE_TOKENS`] tokens that nobody holds. Sequences need them to grow; kept prefixes hold some.

@@ -33,6 +33,9 @@ pub enum Event {
     },
 }
 
+/// Tokens at the end of a prompt that a later one may lack, though it begins like it: those by which a template opens an answer.
+const OPENING: usize = 8;
+
 /// Called with each event; breaking off ends the generation after the present token.
 pub type OnEvent<'a> = dyn FnMut(Event) -> ControlFlow<()> + 'a;
 
@@ -101,11 +104,17 @@ impl Engine {
         // All but the last step; that one also gives the first token.
         loop {
             let left = prompt.len() - sequence.len();
-            let rows = self.step_limits().rows.min(left);
+            // Where states are to be kept a step ends.
+            let before_opening =
+                left.checked_sub(OPENING).filter(|&n| n > 0 && options.keep && self.is_recurrent());
+            let rows = self.step_limits().rows.min(before_opening.unwrap_or(left));
             if rows == left && options.max_tokens > 0 || left == 0 {
                 break;
             }
             self.forward(sequence, &prompt[sequence.len()..][..rows], Want::None)?;
+            if before_opening == Some(rows) {
+                sequence.keep();
+            }
             let event = Event::Prefill { done: sequence.len() - start, total };
             if on_event(event).is_break() {
                 return Ok(StopReason::Cancelled);

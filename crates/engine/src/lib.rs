@@ -47,7 +47,7 @@ pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
 pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Products, Stats, StopReason, Summary};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
-pub use sequence::{PageRef, Sequence};
+pub use sequence::{KeptStates, PageRef, Sequence};
 pub use tuned::{Measured, TunedFile, model_class};
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;

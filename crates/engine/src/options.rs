@@ -191,6 +191,9 @@ pub struct GenerateOptions {
     pub ignore_end: bool,
     /// Emit control tokens as text too.
     pub show_control: bool,
+    /// Keep recurrent states near the end of the prompt, for a later one that begins like it ([`crate::Sequence::keep`]). It takes the
+    /// prompt a step more.
+    pub keep: bool,
 }
 
 impl Default for GenerateOptions {
@@ -202,6 +205,7 @@ impl Default for GenerateOptions {
             stop: Vec::new(),
             ignore_end: false,
             show_control: false,
+            keep: false,
         }
     }
 }

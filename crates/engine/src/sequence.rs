@@ -108,8 +108,15 @@ impl Sequence {
         self.states.iter().flat_map(|s| s.kept.iter().map(|(n, _)| *n))
     }
 
+    /// The kept states of exactly `tokens` tokens.
+    pub fn share_states(&self, tokens: usize) -> Option<KeptStates> {
+        let kept = &self.states.as_ref()?.kept;
+        let (_, state) = kept.iter().find(|(n, _)| *n == tokens)?;
+        Some(KeptStates { state: state.clone(), tokens })
+    }
+
     /// Gives up kept states, by how many tokens they are of.
-    pub(crate) fn give_up(&mut self, unwanted: impl Fn(usize) -> bool) {
+    pub fn give_up(&mut self, unwanted: impl Fn(usize) -> bool) {
         if let Some(states) = &mut self.states {
             states.kept.retain(|(n, _)| !unwanted(*n));
         }
@@ -177,8 +184,12 @@ impl Sequence {
         Ok(())
     }
 
-    /// Begins with tokens whose keys and values are in these pages.
-    pub(crate) fn begin(&mut self, tokens: &[u32], pages: &[PageRef]) {
+    /// Begins with tokens whose keys and values are in these pages, and after which recurrent states are these.
+    pub(crate) fn begin(&mut self, tokens: &[u32], pages: &[PageRef], after: Option<&KeptStates>) {
+        if let (Some(states), Some(after)) = (&mut self.states, after) {
+            states.now = Some(after.state.clone());
+            states.kept = vec![(after.tokens, after.state.clone())];
+        }
         self.tokens = tokens.to_vec();
         self.held = pages.to_vec();
         self.pages = pages.iter().map(|p| p.0.number).collect();
@@ -245,6 +256,24 @@ struct StateSlot {
 impl StateRef {
     fn is(&self, other: &StateRef) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Recurrent states after the first tokens of a sequence, kept while this or a clone of it is there.
+#[derive(Debug, Clone)]
+pub struct KeptStates {
+    state: StateRef,
+    tokens: usize,
+}
+
+impl KeptStates {
+    /// How many tokens they are of.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    pub(crate) fn belongs_to(&self, pool: &Pool) -> bool {
+        Arc::ptr_eq(&self.state.0.pool.0, &pool.0)
     }
 }
 
@@ -327,6 +356,12 @@ impl Pool {
         Ok(inner.pages.drain(from..).rev().collect())
     }
 
+    /// Slots of recurrent states beyond those that sequences need.
+    pub(crate) fn spare_states(&self) -> usize {
+        let free = self.lock();
+        free.states.len().saturating_sub(free.slots.len())
+    }
+
     /// Pages that nobody holds.
     pub(crate) fn free_pages(&self) -> usize {
         self.lock().pages.len()
@@ -372,7 +407,7 @@ mod tests {
         let kept = a.share(40);
         assert_eq!(kept.len(), 2, "the third page is not full");
         let mut b = pool.sequence(false).unwrap();
-        b.begin(&[7; 32], &kept);
+        b.begin(&[7; 32], &kept, None);
         b.reserve(33).unwrap();
         assert_eq!(b.pages(), [0, 1, 3]);
         a.truncate(20);

@@ -129,7 +129,7 @@ fn a_shared_prefix_changes_no_bit() {
     let pages = first.share(prefix.len());
     assert_eq!(pages.len(), 2);
     let free = engine.free_pages();
-    let mut second = engine.sequence_of(&prefix[..32], &pages).unwrap();
+    let mut second = engine.sequence_of(&prefix[..32], &pages, None).unwrap();
     assert_eq!(second.tokens(), &prefix[..32]);
     let whole: Vec<u32> = prefix[32..].iter().chain(&rest).copied().collect();
     // Both read on in the same steps, the first one another text.
@@ -143,7 +143,7 @@ fn a_shared_prefix_changes_no_bit() {
     let PartOutput::Logits(got) = engine.forward_batch(parts).unwrap().remove(1) else { panic!("logits") };
     drop((first, second));
     assert_eq!(engine.free_pages(), free + 1, "all pages but the kept ones");
-    let mut alone = engine.sequence_of(&prefix[..32], &pages).unwrap();
+    let mut alone = engine.sequence_of(&prefix[..32], &pages, None).unwrap();
     assert!(
         bits(&engine.forward(&mut alone, &whole, Want::All).unwrap().values) == bits(&got.values),
         "kept"
@@ -166,9 +166,9 @@ fn pages_that_do_not_fit_are_refused() {
     let mut sequence = engine.sequence().unwrap();
     engine.forward(&mut sequence, &text(3, 20), Want::None).unwrap();
     let pages = sequence.share(20);
-    assert!(matches!(engine.sequence_of(&text(3, 20), &pages), Err(Error::NotShareable(_))));
+    assert!(matches!(engine.sequence_of(&text(3, 20), &pages, None), Err(Error::NotShareable(_))));
     let other = common::vulkan(&fixtures("qwen3")[0].model, &options);
-    assert!(matches!(other.sequence_of(&text(3, 16), &pages), Err(Error::ForeignSequence)));
+    assert!(matches!(other.sequence_of(&text(3, 16), &pages, None), Err(Error::ForeignSequence)));
     let cpu = common::cpu(&fixtures("qwen35")[0].model, options);
-    assert!(!cpu.shares_pages() && cpu.sequence_of(&[], &[]).is_err());
+    assert!(!cpu.shares_pages() && cpu.sequence_of(&[], &[], None).is_err());
 }

@@ -67,6 +67,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         max_tokens: args.max_tokens.map_or(engine.context(), |n| n as usize),
         sampling: args.sampling.options(engine.summary().vocab)?,
         stop: args.stop.clone(),
+        keep: true,
         ..GenerateOptions::default()
     };
     let sequence = engine.sequence()?;

@@ -1,5 +1,6 @@
 //! A job that has a sequence.
 
+use super::cache::Taken;
 use super::job::{Done, Event, Finish, Job, Timings, TokenEvent, TokenLogprobs};
 use std::time::Instant;
 use zinc_engine::{Candidates, Engine, Part, PartOutput, PrefillPath, Sampler, Sequence, Want};
@@ -15,6 +16,8 @@ pub struct Active<'t> {
     /// Tokens that may be generated.
     room: usize,
     cached: usize,
+    /// After how many tokens of the prompt a step is to end.
+    keep_at: Vec<usize>,
     sampler: Sampler,
     detokenizer: Detokenizer<'t>,
     stops: StopStrings,
@@ -35,7 +38,8 @@ pub struct Chosen {
 
 impl<'t> Active<'t> {
     /// Begins with what the sequence holds of the prompt.
-    pub fn new(job: Job, sequence: Sequence, tokenizer: &'t Tokenizer, context: usize) -> Active<'t> {
+    pub fn new(job: Job, taken: Taken, tokenizer: &'t Tokenizer, context: usize) -> Active<'t> {
+        let Taken { sequence, keep_at } = taken;
         let mut sampler = Sampler::new(job.sampling.clone());
         if job.sampling.repetition_penalty != 1.0 {
             sampler.accept(&job.prompt);
@@ -46,6 +50,7 @@ impl<'t> Active<'t> {
             // The last token needs no place in the cache.
             room: job.max_tokens.min((context + 1).saturating_sub(job.prompt.len())),
             cached: sequence.len(),
+            keep_at,
             sampler,
             detokenizer: Detokenizer::continuing(tokenizer),
             stops: StopStrings::new(job.stop.iter().cloned()),
@@ -66,6 +71,12 @@ impl<'t> Active<'t> {
     /// How many tokens are to be computed before the next one is chosen.
     pub fn pending(&self) -> usize {
         self.tokens.len() - self.sequence.len()
+    }
+
+    /// As many of `rows` rows as the next step should take: it ends where something is to be kept.
+    pub fn step(&self, rows: usize) -> usize {
+        let to_next = self.keep_at.iter().filter_map(|at| at.checked_sub(self.sequence.len()));
+        to_next.filter(|&n| n > 0).fold(rows, usize::min)
     }
 
     /// Whether the prompt is read.

@@ -118,10 +118,10 @@ impl<'t> Scheduler<'t> {
             && let Some(next) = self.next_waiting()
         {
             let prompt = self.waiting[next].prompt.clone();
-            let Some(sequence) = self.cache.take(&self.engine, &prompt) else { return };
+            let Some(taken) = self.cache.take(&self.engine, &prompt) else { return };
             let Some(job) = self.waiting.remove(next) else { return };
             self.inbox.waiting.fetch_sub(1, Ordering::Relaxed);
-            let mut active = Active::new(job, sequence, self.tokenizer, self.engine.context());
+            let mut active = Active::new(job, taken, self.tokenizer, self.engine.context());
             self.metrics.prompt_tokens.inc_by(prompt.len() as u64);
             self.metrics.cached_tokens.inc_by(active.cached() as u64);
             self.make_room(active.pending().div_ceil(PAGE_TOKENS as usize));
@@ -165,7 +165,7 @@ impl<'t> Scheduler<'t> {
         for (share, active) in shares.iter_mut().zip(&self.running).filter(|(_, a)| !a.decodes()) {
             let pending = active.pending();
             // The last token of a prompt wants logits.
-            *share = if logits > 0 { pending.min(rows) } else { (pending - 1).min(rows) };
+            *share = active.step(if logits > 0 { pending.min(rows) } else { (pending - 1).min(rows) });
             rows -= *share;
             logits -= usize::from(*share == pending);
         }
@@ -205,14 +205,14 @@ impl<'t> Scheduler<'t> {
     fn advance(&mut self, shares: &[usize], outputs: Vec<PartOutput>) {
         let mut outputs = outputs.into_iter();
         let (mut served, mut line) = (VecDeque::new(), VecDeque::new());
-        for (active, &share) in std::mem::take(&mut self.running).into_iter().zip(shares) {
+        for (mut active, &share) in std::mem::take(&mut self.running).into_iter().zip(shares) {
             if share == 0 {
                 line.push_back(active);
                 continue;
             }
             match outputs.next() {
                 None | Some(PartOutput::Nothing) => {
-                    self.cache.note(&self.engine, &active.sequence);
+                    self.cache.note(&self.engine, &mut active.sequence, false);
                     served.push_back(active);
                 }
                 Some(output) => served.extend(self.choose(active, output)),
@@ -233,7 +233,7 @@ impl<'t> Scheduler<'t> {
                 if !chosen.ended {
                     // The prompt is read, or a page is full.
                     if chosen.first || active.sequence.len().is_multiple_of(PAGE_TOKENS as usize) {
-                        self.cache.note(&self.engine, &active.sequence);
+                        self.cache.note(&self.engine, &mut active.sequence, true);
                     }
                     return Some(active);
                 }

@@ -1,7 +1,7 @@
 //! Prefixes that were computed, by their exact tokens: a tree whose edges are the tokens of a page.
 
 use std::collections::{BTreeSet, HashMap};
-use zinc_engine::{PAGE_TOKENS, PageRef};
+use zinc_engine::{KeptStates, PAGE_TOKENS, PageRef};
 
 /// Tokens of a page.
 const TOKENS: usize = PAGE_TOKENS as usize;
@@ -24,6 +24,15 @@ struct Node {
     edge: (u64, [u32; TOKENS]),
     used: u64,
     children: usize,
+    states: Option<NodeStates>,
+}
+
+/// Recurrent states after a node's tokens.
+#[derive(Debug)]
+struct NodeStates {
+    states: KeptStates,
+    /// Not needed any more once later ones are there.
+    passing: bool,
 }
 
 impl PrefixTree {
@@ -41,6 +50,42 @@ impl PrefixTree {
             pages.extend(self.nodes.get(&id).map(|n| n.page.clone()));
         }
         pages
+    }
+
+    /// As [`PrefixTree::find`], for models with recurrent states: the beginning ends where some were kept.
+    pub fn find_states(&mut self, tokens: &[u32]) -> Option<(Vec<PageRef>, KeptStates)> {
+        let n = self.known_states(tokens);
+        let pages = self.find(&tokens[..n]);
+        let node = self.nodes.get(self.path(&tokens[..n]).last()?)?;
+        Some((pages, node.states.as_ref()?.states.clone()))
+    }
+
+    /// After how many tokens of `tokens` states are known at last; nothing counts as used.
+    pub fn known_states(&self, tokens: &[u32]) -> usize {
+        let has_states = |id: &u64| self.nodes.get(id).is_some_and(|n| n.states.is_some());
+        self.path(tokens).iter().rposition(has_states).map_or(0, |i| (i + 1) * TOKENS)
+    }
+
+    /// Adds the states after a text of whole pages that was added. `passing` ones make room for those of later tokens.
+    pub fn add_states(&mut self, tokens: &[u32], states: KeptStates, passing: bool) {
+        let mut path = self.path(tokens);
+        let Some(last) = path.pop().filter(|_| (path.len() + 1) * TOKENS == tokens.len()) else { return };
+        for id in path {
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.states.take_if(|s| s.passing);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&last) {
+            let passing = passing && node.states.as_ref().is_none_or(|s| s.passing);
+            node.states = Some(NodeStates { states, passing });
+        }
+    }
+
+    /// Forgets the states that were not used for the longest time; whether there were any.
+    pub fn forget_states(&mut self) -> bool {
+        let with_states = self.nodes.values_mut().filter(|n| n.states.is_some());
+        let oldest = with_states.min_by_key(|n| (n.used, n.edge.0));
+        oldest.is_some_and(|node| node.states.take().is_some())
     }
 
     /// How many tokens of `tokens` are known; nothing counts as used.
@@ -99,7 +144,7 @@ impl PrefixTree {
         self.last += 1;
         let (id, edge) = (self.last, (parent, block));
         self.edges.insert(edge, id);
-        self.nodes.insert(id, Node { page, edge, used: self.clock, children: 0 });
+        self.nodes.insert(id, Node { page, edge, used: self.clock, children: 0, states: None });
         self.leaves.insert((self.clock, id));
         if let Some(parent_node) = self.nodes.get_mut(&parent) {
             parent_node.children += 1;

@@ -78,6 +78,42 @@ fn alone_with_four_and_with_sixteen_on_vulkan() {
     assert_eq!(server.ok(PATH, &body)["choices"][2]["text"], choices[0]["text"]);
 }
 
+/// On a device, recurrent states are kept where a conversation's next turn begins, where prompts part, and at the end of an answer; what goes
+/// on from them says what a server says that knows nothing.
+#[test]
+fn recurrent_states_are_kept_for_the_next_turn() {
+    let serve = || {
+        let gguf = Arc::new(zinc_gguf::Gguf::open(&fixture("qwen35")).expect("a model"));
+        let mut options = LoadOptions::new("");
+        (options.context, options.sequences, options.checkpoint_bytes) = (Some(256), 2, 4 << 20);
+        let mut config = Config::new("tiny");
+        config.address.set_port(0);
+        serve_engine(config, move || {
+            Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
+        })
+    };
+    let (server, cold) = (serve(), serve());
+    let text = |n: usize, seed: usize| (0..n).map(move |p| 30 + p * seed % 300);
+    let ask = |prompt: &[usize], max_tokens: usize| json!({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "logprobs": 2, "ignore_eos": true});
+    let check = |prompt: &[usize], max_tokens: usize, cached: u64| {
+        let answer = server.ok(PATH, &ask(prompt, max_tokens));
+        let details = &answer["usage"]["prompt_tokens_details"];
+        assert_eq!(details["cached_tokens"].as_u64(), Some(cached), "{} tokens", prompt.len());
+        assert_eq!(answer["timings"]["prompt_n"].as_u64(), Some(prompt.len() as u64 - cached));
+        assert_eq!(said(&answer), said(&cold.ok(PATH, &ask(prompt, max_tokens))), "{} tokens", prompt.len());
+    };
+    let first: Vec<usize> = text(60, 7).collect();
+    check(&first, 3, 0);
+    // The next turn lacks the last tokens of the prompt: states of 48 are there.
+    let second: Vec<usize> = first[..55].iter().copied().chain(text(40, 11)).collect();
+    check(&second, 3, 48);
+    // Others that share 32 tokens: the first of them finds no states there, and leaves some.
+    let other = |seed| first[..40].iter().copied().chain(text(30, seed)).collect::<Vec<_>>();
+    check(&other(13), 2, 0);
+    check(&other(17), 2, 32);
+    check(&second, 2, 80);
+}
+
 #[test]
 fn a_known_prefix_changes_nothing_but_the_time() {
     for name in ["qwen3", "qwen35"] {

@@ -69,6 +69,9 @@ struct LimitArgs {
     /// Tokens of known prefixes to have room for beside what runs, on Vulkan; prefixes use free room in any case.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     kept_tokens: u32,
+    /// Device memory for the recurrent states that known prefixes go on from, for models that have such states.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = byte_size)]
+    kept_states: u64,
     /// Requests that may wait; more are refused with 429.
     #[arg(long, value_name = "N", default_value_t = 128)]
     queue: usize,
@@ -108,6 +111,7 @@ enum LevelArg {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut options = args.engine.options(&args.model.model)?;
     (options.sequences, options.kept_tokens) = (args.limits.parallel, args.limits.kept_tokens);
+    options.checkpoint_bytes = args.limits.kept_states;
     let format = match args.log_format {
         FormatArg::Text => LogFormat::Text,
         FormatArg::Json => LogFormat::Json,

@@ -12,7 +12,7 @@ use zinc_testkit::fixtures;
 
 fn engine_with(change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);
-    (options.chunk, options.context) = (24, Some(160));
+    (options.chunk, options.context) = (Some(24), Some(160));
     change(&mut options);
     vulkan(&fixtures("qwen35")[0].model, &options)
 }

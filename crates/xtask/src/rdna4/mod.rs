@@ -4,6 +4,7 @@
 //! would do before: it plans, chooses variants by its policy, compiles and records. So what is measured are the pipelines that the engine itself
 //! makes for full-size models, whatever the kernels are; no list of variants or constants is kept here.
 
+mod attention;
 mod measure;
 mod models;
 mod report;

@@ -29,7 +29,11 @@ pub fn problems(runs: &[Run]) -> Vec<String> {
     for run in runs.iter().filter(|r| r.default) {
         let products = run.sweep.iter().filter(|p| p.default).map(|p| (name(p), p.figures));
         let models = run.defaults.iter().map(|r| (format!("{} {}", r.shader, constants(r)), r.figures));
-        for (what, f) in models.chain(products) {
+        let attention = run
+            .attention
+            .iter()
+            .map(|p| (format!("attention on matrices, heads of {}", p.head_size), p.figures));
+        for (what, f) in models.chain(products).chain(attention) {
             let why = match f {
                 Figures { spilled: 1.., .. } => format!("{} registers are spilled", f.spilled),
                 Figures { scratch: 1.., .. } => format!("{} bytes of scratch memory", f.scratch),
@@ -63,13 +67,14 @@ fn json(run: &Run) -> Result<String> {
         Ok(rows.join(",\n  "))
     }
     Ok(format!(
-        "{{\"card\":{:?},\"lanes\":{},\"default\":{},\"driver\":{:?},\n\"defaults\":[\n  {}],\n\"sweep\":[\n  {}],\n\"others\":[\n  {}]}}\n",
+        "{{\"card\":{:?},\"lanes\":{},\"default\":{},\"driver\":{:?},\n\"defaults\":[\n  {}],\n\"sweep\":[\n  {}],\n\"attention\":[\n  {}],\n\"others\":[\n  {}]}}\n",
         run.card,
         run.lanes,
         run.default,
         run.driver,
         lines(&run.defaults)?,
         lines(&run.sweep)?,
+        lines(&run.attention)?,
         lines(&run.others)?
     ))
 }
@@ -88,6 +93,7 @@ fn tables(runs: &[Run]) -> String {
     for format in SWEPT {
         products(&mut out, runs, format);
     }
+    attention(&mut out, runs);
     others(&mut out, main);
     out
 }
@@ -174,6 +180,36 @@ fn products(out: &mut String, runs: &[Run], format: &str) {
     out.push('\n');
 }
 
+/// Attention on matrix cores by head size.
+fn attention(out: &mut String, runs: &[Run]) {
+    out.push_str("## Attention on matrix cores\n\nThe policy's tiles for 32 query heads on 8, which the fast policy takes for prompts.\n\n| head | queries x keys, subgroups a row group | invocations | LDS | code | cycles |");
+    for run in runs {
+        let _ = write!(out, " {} |", label(run));
+    }
+    let _ = writeln!(out, "\n|--:|---|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
+    for p in &runs[0].attention {
+        let f = &p.figures;
+        let _ = write!(
+            out,
+            "| {} | {} x {}, {} | {} | {} | {} | {} |",
+            p.head_size,
+            p.queries,
+            p.keys,
+            p.column_groups,
+            f.invocations,
+            f.lds,
+            f.code,
+            f.inverse_throughput
+        );
+        for run in runs {
+            let same = run.attention.iter().find(|q| q.head_size == p.head_size);
+            let _ = write!(out, " {} |", same.map_or("—".into(), |q| cell(&q.figures)));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
 /// Shaders that the two models do not use.
 fn others(out: &mut String, run: &Run) {
     let _ = writeln!(
@@ -206,6 +242,7 @@ mod tests {
             driver: "radv Mesa 26".into(),
             defaults: vec![row],
             sweep: vec![point],
+            attention: vec![],
             others: vec![],
         }
     }

@@ -165,7 +165,9 @@ impl Tile {
             return Err(format!("steps of {step} elements for chunks of {}", format.chunk));
         }
         let (threads, limits) = (self.threads(subgroup_size), &caps.limits);
-        let most = limits.workgroup_invocations.min(caps.subgroup.max_workgroup_subgroups * subgroup_size);
+        let most = limits
+            .workgroup_invocations
+            .min(caps.subgroup.max_workgroup_subgroups.saturating_mul(subgroup_size));
         if threads > most || !threads.is_multiple_of(subgroup_size) {
             return Err(format!(
                 "{threads} invocations where there are {most} in subgroups of {subgroup_size}"

@@ -5,7 +5,9 @@ mod common;
 use common::{LENGTHS, bits, check_fixture, f16_tolerance, vulkan};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use zinc_engine::{Engine, Error, Event, GenerateOptions, KvType, LoadOptions, SamplingOptions, Want};
+use zinc_engine::{
+    Engine, Error, Event, GenerateOptions, KvType, LoadOptions, Precision, SamplingOptions, Want,
+};
 use zinc_gguf::Gguf;
 use zinc_testkit::{fixtures, tolerance};
 
@@ -29,6 +31,19 @@ fn half(name: &str) {
     zinc_vulkan::testing::assert_valid();
 }
 
+/// Prompts under the fast policy, whose products have f16 factors, against the fixtures and the CPU's f32.
+fn fast(name: &str) {
+    let fixture = &fixtures(name)[0];
+    let mut options = common::options(KvType::F16);
+    options.precision = Precision::Fast;
+    let mut engine = vulkan(&fixture.model, &options);
+    let families: Vec<_> = engine.products(105).unwrap().iter().map(|p| p.product.family()).collect();
+    assert!(families.contains(&"gemm"), "{families:?}");
+    let worst = check_fixture(&mut engine, fixture, &[41, 105], tolerance::LOGITS_FAST);
+    println!("{name} {}, fast: {worst:.2e}", fixture.quant);
+    zinc_vulkan::testing::assert_valid();
+}
+
 macro_rules! architectures {
     ($($name:ident)*) => {$(
         mod $name {
@@ -40,6 +55,11 @@ macro_rules! architectures {
             #[test]
             fn half() {
                 super::half(stringify!($name));
+            }
+
+            #[test]
+            fn fast() {
+                super::fast(stringify!($name));
             }
         }
     )*};

@@ -252,6 +252,7 @@ pub fn product_name(product: Product) -> String {
     match product {
         Product::Columns(tile) => format!("{} {}", product.family(), tile_name(tile)),
         Product::Dot(tile) => format!("{} {}", product.family(), dot_name(tile)),
+        Product::Gemm(tile) => format!("{} {}", product.family(), gemm_tile_name(&tile)),
     }
 }
 
@@ -274,6 +275,7 @@ fn dot_name(t: dot::Tile) -> String {
 pub fn product_json(product: Product) -> Value {
     match product {
         Product::Columns(tile) => tile_json(tile),
+        Product::Gemm(tile) => gemm_tile_json(&tile),
         Product::Dot(t) => json!({
             "lanes": t.lanes, "bytes": t.bytes, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups, "stage": t.stage,
             "batches": t.batches, "ahead": t.ahead,

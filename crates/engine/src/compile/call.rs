@@ -14,6 +14,9 @@ pub enum Call {
     AddRmsNorm { a: Cols, b: Cols, sum: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
     /// `L2Norm`.
     L2Norm { x: Cols, group: u32, eps: f32, scale: f32, out: Cols },
+    /// No operation of the plan: the rows of `x` in f16 for the products that read them, in a buffer that the plan does not have ([`Cols`] of
+    /// `gemm::Packed::width`).
+    Convert { x: Cols, out: Cols },
     /// `Linear`, then `AddBias`, then `Add`, as far as they are there.
     Linear { x: Cols, weight: WeightId, bias: Option<WeightId>, residual: Option<Cols>, out: Cols },
     /// Two `Linear` of the same input and the `Activate` of their outputs.
@@ -83,6 +86,7 @@ impl Call {
             Call::Embed { .. } => vec![],
             Call::RmsNorm { x, .. }
             | Call::L2Norm { x, .. }
+            | Call::Convert { x, .. }
             | Call::Linear { x, residual: None, .. }
             | Call::GatedLinear { x, .. }
             | Call::Rope { x, .. }
@@ -110,6 +114,7 @@ impl Call {
             Call::Embed { out, .. }
             | Call::RmsNorm { out, .. }
             | Call::L2Norm { out, .. }
+            | Call::Convert { out, .. }
             | Call::Linear { out, .. }
             | Call::GatedLinear { out, .. }
             | Call::Rope { out, .. }
@@ -151,6 +156,7 @@ impl Call {
             Call::RmsNorm { .. } => "rms_norm",
             Call::AddRmsNorm { .. } => "add_rms_norm",
             Call::L2Norm { .. } => "l2_norm",
+            Call::Convert { .. } => "convert",
             Call::Linear { .. } => "linear",
             Call::GatedLinear { .. } => "gated_linear",
             Call::Rope { .. } => "rope",

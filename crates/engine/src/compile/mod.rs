@@ -4,6 +4,7 @@
 //! gate, and there is no second list.
 
 mod call;
+mod convert;
 mod fuse;
 mod scratch;
 mod select;
@@ -168,7 +169,8 @@ impl<'a> Compiler<'a> {
             step.product = select::select(plan, target, step, shape, &mut self.products)?;
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-        let scratch = scratch::assign(plan, &steps, &aliases, shape, !target.keep);
+        let packed = convert::insert(plan, &mut steps);
+        let scratch = scratch::assign(plan, &packed, &steps, &aliases, shape, !target.keep);
         Ok(Schedule { shape, steps, scratch })
     }
 }

@@ -5,7 +5,7 @@
 //! steps (q, k and v, or gate and up).
 
 use super::{Shape, Step};
-use zinc_plan::{ActId, Cols, KvId, Plan};
+use zinc_plan::{Act, ActId, Cols, KvId, Plan};
 
 /// Bytes that every buffer's start is a multiple of: the widest loads, and whole cache lines.
 const ALIGN: u64 = 256;
@@ -40,14 +40,22 @@ pub(super) struct Alias {
     pub first_row: u32,
 }
 
-/// Assigns memory; `reuse` off gives every buffer its own.
-pub(super) fn assign(plan: &Plan, steps: &[Step], aliases: &[Alias], shape: Shape, reuse: bool) -> Scratch {
+/// Assigns memory to the plan's buffers and to `packed` ones behind them; `reuse` off gives every buffer its own.
+pub(super) fn assign(
+    plan: &Plan,
+    packed: &[Act],
+    steps: &[Step],
+    aliases: &[Alias],
+    shape: Shape,
+    reuse: bool,
+) -> Scratch {
+    let acts: Vec<&Act> = plan.acts.iter().chain(packed).collect();
     let resolve = |c: Cols| match aliases.iter().find(|a| a.act == c.act) {
         Some(a) => Cols { act: a.of.act, first: a.of.first + c.first, width: c.width },
         None => c,
     };
     let (epochs, count) = epochs(steps, &resolve);
-    let mut lives: Vec<Option<(u32, u32)>> = vec![None; plan.acts.len()];
+    let mut lives: Vec<Option<(u32, u32)>> = vec![None; acts.len()];
     for (step, &epoch) in steps.iter().zip(&epochs) {
         for c in step.call.reads().into_iter().chain(step.call.writes()) {
             let life = lives[resolve(c).act.index()].get_or_insert((epoch, epoch));
@@ -57,9 +65,9 @@ pub(super) fn assign(plan: &Plan, steps: &[Step], aliases: &[Alias], shape: Shap
     if let Some(life) = &mut lives[resolve(plan.logits).act.index()] {
         life.1 = u32::MAX; // read by the tail and by the host
     }
-    let row_count = |id: usize| shape.of(plan.acts[id].rows);
+    let row_count = |id: usize| shape.of(acts[id].rows);
     let bytes =
-        |id: usize| (u64::from(plan.acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
+        |id: usize| (u64::from(acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].is_some()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(bytes(i)), i));
     let mut places: Vec<Option<Place>> = vec![None; lives.len()];
@@ -82,7 +90,7 @@ pub(super) fn assign(plan: &Plan, steps: &[Step], aliases: &[Alias], shape: Shap
         }
         taken.push((offset, offset + size, life));
         total = total.max(offset + size);
-        places[id] = Some(Place { offset, stride: plan.acts[id].width, rows: row_count(id) });
+        places[id] = Some(Place { offset, stride: acts[id].width, rows: row_count(id) });
     }
     for a in aliases {
         places[a.act.index()] = places[a.of.act.index()].map(|p| Place {

@@ -38,6 +38,8 @@ pub(super) fn select(
         Call::Embed { table, .. } => {
             embed::supports(plan.weight(table).format, plan.weight(table).k).map(|()| None)
         }
+        // Comes in where products that were chosen want it.
+        Call::Convert { .. } => Ok(None),
         Call::Linear { weight, .. } => product(weight, false),
         Call::GatedLinear { gate, .. } => product(gate, true),
         Call::Attention { kv, heads, .. } => {

@@ -20,6 +20,14 @@ fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T
     f(&Target { caps: &caps, policy: &policy, precision: Precision::Exact, cut: &Cut::Policy, fuse, keep })
 }
 
+/// Of the fast policy.
+fn fast(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
+    with_target(fuse, false, |t| {
+        compile(plan, &Target { precision: Precision::Fast, ..*t }, Shape { rows, logit_rows })
+    })
+    .unwrap()
+}
+
 fn plan_of(fixture: &str) -> Plan {
     let file = &zinc_testkit::fixtures(fixture)[0];
     Model::from_gguf(&Gguf::open(&file.model).unwrap()).unwrap().plan
@@ -121,6 +129,31 @@ fn without_a_head_nothing_is_computed_after_the_last_cache() {
 }
 
 /// Behind the last cache only the rows with logits are computed; the projections of keys and values see all of them.
+/// A conversion to f16 serves all products that read its rows.
+#[test]
+fn products_of_the_same_rows_share_a_conversion() {
+    let plan = plan_of("qwen3");
+    let want = [
+        ("attn_norm", "rms_norm"),
+        ("convert", "convert"),
+        ("q", "linear"),
+        ("k", "linear"),
+        ("v", "linear"),
+        ("kv_write", "attention_input"),
+        ("attention", "attention"),
+        ("convert", "convert"),
+        ("o", "linear"),
+        ("ffn_norm", "rms_norm"),
+        ("convert", "convert"),
+        ("ffn_act", "gated_linear"),
+        ("convert", "convert"),
+        ("ffn_down", "linear"),
+    ];
+    assert_eq!(names(&fast(&plan, true, 64, 1), 1), want);
+    let few = fast(&plan, true, 4, 4);
+    assert!(few.steps.iter().all(|s| s.call.name() != "convert"), "few rows are not converted");
+}
+
 #[test]
 fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
     for name in DENSE {
@@ -157,9 +190,13 @@ fn bytes(s: &Schedule, c: Cols) -> Bytes {
 fn shared_memory_is_never_overwritten_before_it_was_read() {
     for name in DENSE {
         let plan = plan_of(name);
-        let cases = [(1, 1), (5, 1), (5, 3), (4, 4), (6, 0)];
-        for ((rows, logit_rows), fuse) in cases.into_iter().flat_map(|c| [(c, true), (c, false)]) {
-            let s = schedule(&plan, fuse, rows, logit_rows);
+        let exact = [(1, 1), (5, 1), (5, 3), (4, 4), (6, 0)].map(|c| (c, Precision::Exact));
+        let cases = exact.into_iter().chain([(64, 1), (64, 64), (64, 0)].map(|c| (c, Precision::Fast)));
+        for (((rows, logit_rows), precision), fuse) in cases.flat_map(|c| [(c, true), (c, false)]) {
+            let s = match precision {
+                Precision::Exact => schedule(&plan, fuse, rows, logit_rows),
+                Precision::Fast => fast(&plan, fuse, rows, logit_rows),
+            };
             let aliased = |act: ActId| {
                 let of = plan.ops.iter().find_map(|n| match n.op {
                     Op::SelectLogits { x, out } if out.act == act => Some(x.act),
@@ -190,8 +227,12 @@ fn shared_memory_is_never_overwritten_before_it_was_read() {
 fn shared_memory_costs_no_barrier() {
     for name in DENSE {
         let plan = plan_of(name);
-        for (rows, logit_rows) in [(1, 1), (8, 8), (8, 1)] {
-            let s = schedule(&plan, true, rows, logit_rows);
+        for (rows, logit_rows) in [(1, 1), (8, 8), (8, 1), (64, 1), (64, 64)] {
+            let s = if rows < 64 {
+                schedule(&plan, true, rows, logit_rows)
+            } else {
+                fast(&plan, true, rows, logit_rows)
+            };
             let mut barriers = 0;
             let (mut read, mut written): (Vec<Bytes>, Vec<Bytes>) = (vec![], vec![]);
             let mut caches: Vec<(zinc_plan::KvId, bool)> = vec![];

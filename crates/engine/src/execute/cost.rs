@@ -13,7 +13,10 @@ const MULTIPLY_ADDS: u64 = 500;
 
 /// Nanoseconds of a call for rows of a shape that see up to `keys` keys.
 pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
-    let out = call.writes().first().copied();
+    let out = match *call {
+        Call::Convert { x, .. } => Some(x), // its result is no buffer of the plan
+        _ => call.writes().first().copied(),
+    };
     let rows = u64::from(out.map_or(shape.rows, |c| shape.of(plan.act(c.act).rows)));
     let product = |w: WeightId| {
         let w = plan.weight(w);

@@ -9,7 +9,9 @@ use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
 use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_kernels::rope::{self, Rotation};
-use zinc_kernels::{Kernels, Mat, RowInfo, attention, elementwise, embed, gemv, kv, norm, recurrent, sample};
+use zinc_kernels::{
+    Kernels, Mat, RowInfo, attention, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
+};
 use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
 use zinc_vulkan::{Recorder, Slice};
 
@@ -161,6 +163,11 @@ impl<'a> Recording<'a> {
                     label,
                     &norm::l2_norm::Args { x, group, eps, scale, out, rows },
                 )?;
+            }
+            Call::Convert { x, out } => {
+                let (x, out) = (self.mat(x)?, self.mat(out)?);
+                let out = gemm::Packed::within(out, rows, x.width).map_err(zinc_kernels::Error::from)?;
+                gemm::convert(k, rec, label, &gemm::ConvertArgs { x, out })?;
             }
             Call::Linear { x, weight, bias, residual, out } => {
                 let epilogue = Epilogue {

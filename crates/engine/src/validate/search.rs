@@ -84,7 +84,8 @@ impl Run<'_> {
 impl Paths<'_> {
     /// The first call with an output out of tolerance, in order of execution. Its row is that of the step.
     fn first(&self, ops: &[zinc_plan::Node]) -> Option<FirstDifference> {
-        self.batched.schedule.steps.iter().find_map(|step| {
+        // A conversion is no operation of the plan, and what it makes is compared with what the products make of it.
+        self.batched.schedule.steps.iter().filter(|step| !step.ops.is_empty()).find_map(|step| {
             let (row, bad) = (0..self.rows).find_map(|row| Some((row, self.bad(step, row)?)))?;
             // A call with several outputs is named by the one that differs.
             let several = step.call.writes().len() > 1;

@@ -8,7 +8,7 @@ use zinc_vulkan::{Binding, Recorder, Slice};
 pub(super) const KERNEL: Kernel =
     Kernel { stem: "convert", bindings: 3, params_bytes: size_of::<Params>() as u32 };
 
-/// Invocations of a workgroup, which has one row.
+/// Invocations of a workgroup at most, which has one row.
 const THREADS: u32 = 256;
 
 /// `rows` rows of `k` elements in f16, each padded with zeros to a multiple of 64, then an f32 a row: what its elements are to be multiplied with.
@@ -103,7 +103,10 @@ pub fn convert(
         &Launch {
             kernel: &KERNEL,
             variant: &[],
-            specialization: &[(0, kernels.threads(THREADS)), (1, u32::from(x.is_vec4(rows)))],
+            specialization: &[
+                (0, kernels.threads(THREADS.min(Packed::pitch(k) / 4))),
+                (1, u32::from(x.is_vec4(rows))),
+            ],
             bindings: &[Binding::read(&x.bytes(rows)?), Binding::write(&values), Binding::write(&scales)],
             params: bytemuck::bytes_of(&params),
             groups: [gx, gy, 1],

@@ -5,6 +5,7 @@ mod bench;
 pub use bench::{BenchShape, BenchTiming, bench};
 
 use crate::dot;
+use crate::gemm::{self, Packed};
 use crate::gemv::{self, Args, Cut, ProductClass};
 use crate::{Error, Kernels, Policy, Precision, Unsupported};
 use zinc_vulkan::{Capabilities, Recorder};
@@ -16,6 +17,8 @@ pub enum Product {
     Columns(gemv::Tile),
     /// Integer dot products with x rounded to integers: fast, few columns.
     Dot(dot::Tile),
+    /// Tiles of f16 factors: fast, many columns. Its x is what [`gemm::convert`] made.
+    Gemm(gemm::Tile),
 }
 
 impl Product {
@@ -24,6 +27,7 @@ impl Product {
         match self {
             Product::Columns(_) => "gemv",
             Product::Dot(_) => "dot",
+            Product::Gemm(_) => "gemm",
         }
     }
 }
@@ -48,6 +52,9 @@ pub struct Chooser<'a> {
 pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Product, Unsupported> {
     let exact = || by.cut.tile(by.policy, class, columns).map(Product::Columns);
     match (by.precision, by.cut) {
+        (Precision::Fast, Cut::Policy | Cut::Tuned(_)) if columns >= by.policy.gemm.from_columns => {
+            gemm::select(by.policy, by.caps, class, columns).map(Product::Gemm).or_else(|_| exact())
+        }
         (Precision::Fast, Cut::Policy | Cut::Tuned(_)) => {
             dot::select(by.caps, by.policy, class, columns).map(Product::Dot).or_else(|_| exact())
         }
@@ -55,7 +62,7 @@ pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Pr
     }
 }
 
-/// Records a product.
+/// Records a product. Where it is one of f16 factors, x is an activation buffer of [`Packed::width`] columns that [`gemm::convert`] wrote.
 ///
 /// # Errors
 /// [`Unsupported`] where shapes do not belong together; else what the recorder says.
@@ -69,5 +76,10 @@ pub fn record(
     match product {
         Product::Columns(tile) => gemv::record(kernels, rec, label, args, tile),
         Product::Dot(tile) => dot::record(kernels, rec, label, args, tile),
+        Product::Gemm(tile) => {
+            let &Args { weights, up, x, columns, epilogue, out } = args;
+            let x = Packed::within(x, columns, weights.k)?;
+            gemm::record(kernels, rec, label, &gemm::Args { weights, up, x, epilogue, out }, &tile)
+        }
     }
 }

@@ -215,8 +215,8 @@ fn a_budget_narrows_steps_then_refuses_and_advises() {
     assert_eq!((path.chunk, path.fallbacks.len(), path.fallbacks[0].rows), (48, 1, 64));
     assert!(path.fallbacks[0].op == "memory" && path.fallbacks[0].reason.contains("MiB"), "{path:?}");
     let text: Vec<u32> = (0..70).collect();
-    let logits = common::last_logits(&mut narrow, &text);
-    assert!(logits == common::last_logits(&mut engine_with("qwen3", |o| o.chunk = Some(64)), &text));
+    let logits = last_logits(&mut narrow, &text);
+    assert!(logits == last_logits(&mut engine_with("qwen3", |o| o.chunk = Some(64)), &text));
 
     let Err(Error::DoesNotFit(refused)) = load(512, 1 << 20) else { panic!("not refused") };
     assert_eq!(refused.largest_context, None);

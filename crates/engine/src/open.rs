@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
 use zinc_gguf::Gguf;
-use zinc_kernels::Precision;
+use zinc_kernels::{Policy, Precision};
 use zinc_model::Model;
 use zinc_text::Tokenizer;
 use zinc_vulkan::{Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
@@ -114,7 +114,8 @@ pub(crate) fn on_device(
         (None, Some(_)) => "tuned",
         (None, None) => "default",
     };
-    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk), ..options.clone() };
+    let default = Policy::of(&caps).steps(&caps, options.precision);
+    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk).or(Some(default)), ..options.clone() };
     let tuned = measured.tiles.classes().next().is_some();
     let (tiles, cut) = match tuned {
         true => ("tuned", Cut::Tuned(Arc::new(measured.tiles))),

@@ -84,7 +84,7 @@ pub struct LoadOptions {
     /// What [`PrefillMode::Validate`] compares.
     pub validate: ValidateOptions,
     /// Rows of a step at most, where prompts are batched; `None`: as many as were best when `zinc tune` measured this model on this
-    /// device, else [`LoadOptions::DEFAULT_CHUNK`]. Steps are narrower where a kernel takes fewer rows or memory is short, and the
+    /// device, else what its class of devices takes ([`zinc_kernels::Policy::steps`]). Steps are narrower where a kernel takes fewer rows or memory is short, and the
     /// statistics then say why.
     pub chunk: Option<u32>,
     /// Fuse operations. Off, each is a dispatch of its own.

@@ -1,7 +1,7 @@
 //! Tuning constants by class of device: data alone. Nothing else in the workspace knows device classes.
 
 use crate::attention::AttentionPolicy;
-use crate::gemm::GemmPolicy;
+use crate::gemm::{self, GemmPolicy};
 use zinc_vulkan::Capabilities;
 
 /// Devices that want the same constants.
@@ -147,6 +147,16 @@ impl GemvPolicy {
 }
 
 impl Policy {
+    /// Rows of a step where nothing else is asked for: enough that products are bound by arithmetic. On matrix cores that takes more, since a
+    /// tile of a few rows leaves most of them idle.
+    pub fn steps(&self, caps: &Capabilities, precision: Precision) -> u32 {
+        let on_matrices = matches!(gemm::matrix_of(caps), gemm::Matrix::Khr { .. });
+        match precision {
+            Precision::Fast if on_matrices && self.class != DeviceClass::Software => 2048,
+            _ => 512,
+        }
+    }
+
     /// The policy of a device's class.
     pub fn of(caps: &Capabilities) -> Policy {
         let class = DeviceClass::of(caps);

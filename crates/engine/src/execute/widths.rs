@@ -8,8 +8,10 @@ use zinc_plan::Plan;
 
 /// Rows of steps; a batch of another number is padded. From 64 on products are bound by arithmetic, so that padding costs time in
 /// proportion: the widths lie a fifth to a third apart.
-const WIDTHS: [u32; 21] =
-    [1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 512];
+const WIDTHS: [u32; 29] = [
+    1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 512, 640, 768, 896,
+    1024, 1280, 1536, 1792, 2048,
+];
 /// Rows with logits, beside none and as many as a width may have.
 const LOGIT_WIDTHS: [u32; 5] = [1, 4, 16, 64, 256];
 /// Bytes of logits that a step computes at most, where a single row has less.
@@ -126,5 +128,6 @@ mod tests {
         assert_eq!(Widths::new(512, 262_144).logit_rows(), 64);
         assert_eq!(Widths::new(512, 1 << 25).logit_rows(), 1);
         assert!(Widths::new(512, 150_000).shapes().count() < 120);
+        assert!(Widths::new(2048, 150_000).shapes().count() < 180);
     }
 }

@@ -22,6 +22,9 @@ pub enum Matrix {
     },
 }
 
+/// Matrices of results that a subgroup can have: as many as `gemm.comp` finishes.
+const MOST_RESULTS: u32 = 16;
+
 impl Matrix {
     /// Its name in the shader's header.
     pub fn variant(self) -> &'static str {
@@ -163,6 +166,10 @@ impl Tile {
         }
         if !whole(64, step) || !whole(step, format.chunk) {
             return Err(format!("steps of {step} elements for chunks of {}", format.chunk));
+        }
+        let matrices = (sub_rows / m) * (sub_columns / n);
+        if matches!(self.matrix, Matrix::Khr { .. }) && matrices > MOST_RESULTS {
+            return Err(format!("{matrices} matrices of results a subgroup, {MOST_RESULTS} at most"));
         }
         let (threads, limits) = (self.threads(subgroup_size), &caps.limits);
         let most = limits

@@ -85,7 +85,7 @@ fn recurrent_states_are_kept_for_the_next_turn() {
     let serve = || {
         let gguf = Arc::new(zinc_gguf::Gguf::open(&fixture("qwen35")).expect("a model"));
         let mut options = LoadOptions::new("");
-        (options.context, options.sequences, options.chunk) = (Some(128), 2, Some(32));
+        (options.context, options.sequences, options.chunk) = (Some(128), 2, Some(64));
         options.checkpoint_bytes = 4 << 20;
         let mut config = Config::new("tiny");
         config.address.set_port(0);

@@ -105,8 +105,12 @@ impl MatrixTile {
                 for keys in halvings(policy.keys) {
                     let tile = MatrixTile::uncut(policy, lanes, matrix, shape, row_groups, keys);
                     let tile = tile.and_then(|t| t.sharing(shape, policy.values));
-                    let tile =
-                        tile.filter(|t| t.values(shape) <= values && t.row_groups * t.column_groups <= most);
+                    let tile = tile.filter(|t| {
+                        t.values(shape) <= values
+                            && t.row_groups * t.column_groups <= most
+                            // Whatever size is required of the pipeline.
+                            && t.threads().is_multiple_of(caps.subgroup.size.max(1))
+                    });
                     if let Some(tile) = tile.and_then(|t| t.fitting(shape, shared)) {
                         return Some(tile);
                     }

@@ -111,6 +111,8 @@ pub struct DotPolicy {
     /// Workgroups that keep the device busy: a product of fewer rows than fill them gets smaller ones, one of more gets several batches of rows a
     /// workgroup.
     pub busy_groups: u32,
+    /// Batches of rows that a workgroup takes at most.
+    pub most_batches: u32,
     /// Shared memory of a workgroup for x.
     pub stage_bytes: u32,
     /// The rest by number of columns: the first entry whose `up_to` is not below it, else the last.
@@ -214,9 +216,10 @@ fn dot(class: DeviceClass) -> DotPolicy {
     const FEW: DotShape = DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 8, ahead: false };
     let card = DotPolicy {
         lanes: 32,
-        bytes: 1,
+        bytes: 2,
         most_columns: 8,
         busy_groups: 264,
+        most_batches: 64,
         stage_bytes: 15 << 10,
         shapes: &[ONE, FEW],
     };
@@ -225,9 +228,11 @@ fn dot(class: DeviceClass) -> DotPolicy {
         DeviceClass::Nvidia => DotPolicy { stage_bytes: 44 << 10, ..card },
         DeviceClass::Amd => DotPolicy { stage_bytes: 30 << 10, busy_groups: 128, ..card },
         DeviceClass::Other => DotPolicy { lanes: 16, busy_groups: 64, ..card },
+        // llvmpipe leaves a shader's loops after 65,535 rounds in all.
         DeviceClass::Software => DotPolicy {
             lanes: 8,
             busy_groups: 4,
+            most_batches: 1,
             shapes: &[DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 2, ahead: false }],
             ..card
         },

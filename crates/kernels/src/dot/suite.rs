@@ -28,6 +28,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         tiles(&mut s, format);
     }
     epilogues(&mut s);
+    many_rows(&mut s);
     not_numbers(&mut s);
     s.finish()
 }
@@ -211,6 +212,31 @@ fn epilogues(s: &mut Suite<'_>) {
         let sum = |(i, v): (usize, &f32)| v + biases[i % m] + added.data[i];
         let want: Vec<f32> = plain.data.iter().enumerate().map(sum).collect();
         same_bits(&want, &s.read(&out)?.data)
+    });
+}
+
+/// As many rows as a vocabulary has, several columns.
+fn many_rows(s: &mut Suite<'_>) {
+    let Some(format) = by_name("Q8_0") else { return };
+    s.case("50001 rows", |s| {
+        let (m, k, columns) = (50_001, 576, 3);
+        let mut rng = s.rng();
+        // The same rows again and again: they are dear to encode.
+        let few = Matrix::random(s, &mut rng, format, 100, k)?;
+        let file: Vec<u8> = few.file.iter().copied().cycle().take(m * format.row_bytes(k)).collect();
+        let w = Matrix::packed(s, format, m, k, file)?;
+        let x = Host::random(&mut rng, columns, k, 1.0);
+        let tile = chosen(s, format, m, k, columns, false)?;
+        let got = s.read(&run(s, &w, &s.upload(&x)?, columns, tile)?)?;
+        let want = bounds(&few, &x, tile.bytes);
+        let right = |i: usize| {
+            let want = want[i / m][i % m % 100];
+            (f64::from(got.data[i]) - want.value).abs() <= want.error
+        };
+        match (0..columns * m).find(|&i| !right(i)) {
+            None => Ok(()),
+            Some(i) => Err(format!("column {}, row {} is {:e}", i / m, i % m, got.data[i]).into()),
+        }
     });
 }
 

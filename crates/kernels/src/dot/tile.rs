@@ -84,7 +84,7 @@ impl Tile {
         while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
-        tile.batches = batches(&tile).div_ceil(dot.busy_groups).max(1);
+        tile.batches = batches(&tile).div_ceil(dot.busy_groups).clamp(1, dot.most_batches);
         tile.within(format, k, dot.stage_bytes)
     }
 

@@ -52,7 +52,7 @@ impl Matrix {
         Matrix::packed(s, format, m, k, file)
     }
 
-    fn packed(
+    pub(crate) fn packed(
         s: &Suite<'_>,
         format: FormatRef,
         m: usize,

@@ -1,0 +1,44 @@
+//! The fast policy: it takes fast kernels, says so, and stays within its tolerance.
+
+mod common;
+
+use common::{check_fixture, vulkan};
+use zinc_engine::{KvType, LoadOptions, Precision, ValidateOptions};
+use zinc_testkit::{fixtures, tolerance};
+
+fn options(kv_type: KvType) -> LoadOptions {
+    let mut options = common::options(kv_type);
+    (options.precision, options.chunk) = (Precision::Fast, Some(8));
+    options
+}
+
+/// The integer dot products of few rows, against the fixtures' logits.
+#[test]
+fn few_rows_are_within_the_tolerance() {
+    for fixture in ["llama", "qwen2", "qwen3", "gemma3"].into_iter().flat_map(fixtures) {
+        let mut engine = vulkan(&fixture.model, &options(KvType::F32));
+        assert_eq!((engine.summary().policy, engine.prefill_path().policy), ("fast", "fast"));
+        let products = engine.products(1).unwrap();
+        let integers = products.iter().filter(|p| !["F32", "F16", "BF16"].contains(&p.class.format.name));
+        assert!(integers.clone().all(|p| p.product.family() == "dot"), "{products:?}");
+        let limit = if integers.count() == 0 { tolerance::LOGITS_F32 } else { tolerance::LOGITS_FAST };
+        let worst = check_fixture(&mut engine, &fixture, &[7, 41], limit);
+        println!("{} {}: {worst:.2e}", fixture.name, fixture.quant);
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// Validate allows the policy's tolerance in place of the same bits.
+#[test]
+fn validate_has_a_tolerance_of_its_own() {
+    let mut engine = vulkan(&fixtures("qwen3")[0].model, &options(KvType::F16));
+    let mut sequence = engine.sequence().unwrap();
+    let asked = ValidateOptions { reference: true, ..Default::default() };
+    let text: Vec<u32> = (0..19).map(|i| (i * 37 + 11) % 500).collect();
+    let report = engine.validate(&mut sequence, &text, &asked).unwrap();
+    assert!(report.ok && report.policy == "fast", "{report}");
+    assert_eq!(report.comparisons.len(), 2);
+    for c in &report.comparisons {
+        assert_eq!(c.tolerance.limit(), tolerance::LOGITS_FAST, "{report}");
+    }
+}

@@ -15,14 +15,17 @@ fn options(kv_type: KvType) -> LoadOptions {
 /// The integer dot products of few rows, against the fixtures' logits.
 #[test]
 fn few_rows_are_within_the_tolerance() {
-    for fixture in ["llama", "qwen2", "qwen3", "gemma3"].into_iter().flat_map(fixtures) {
+    let all = ["llama", "qwen2", "qwen3", "gemma3"].into_iter().flat_map(fixtures);
+    for fixture in all.filter(|f| f.quant != "f16" && (f.quant == "q4_k_m" || f.name == "qwen3")) {
         let mut engine = vulkan(&fixture.model, &options(KvType::F32));
         assert_eq!((engine.summary().policy, engine.prefill_path().policy), ("fast", "fast"));
         let products = engine.products(1).unwrap();
         let integers = products.iter().filter(|p| !["F32", "F16", "BF16"].contains(&p.class.format.name));
-        assert!(integers.clone().all(|p| p.product.family() == "dot"), "{products:?}");
-        let limit = if integers.count() == 0 { tolerance::LOGITS_F32 } else { tolerance::LOGITS_FAST };
-        let worst = check_fixture(&mut engine, &fixture, &[7, 41], limit);
+        assert!(
+            integers.clone().count() > 0 && integers.clone().all(|p| p.product.family() == "dot"),
+            "{products:?}"
+        );
+        let worst = check_fixture(&mut engine, &fixture, &[17], tolerance::LOGITS_FAST);
         println!("{} {}: {worst:.2e}", fixture.name, fixture.quant);
     }
     zinc_vulkan::testing::assert_valid();

@@ -1,7 +1,7 @@
 //! Runs a plan, operation by operation.
 
 use crate::error::Error;
-use crate::ops::{self, Routes};
+use crate::ops;
 use crate::sequence::Sequence;
 use crate::values::{Logits, Values, View};
 use crate::weights::Weights;
@@ -114,8 +114,6 @@ struct Run<'a> {
     acts: Vec<Vec<f32>>,
     /// By `RopeId`: cosines and sines of each row, and of each row that wants logits.
     angles: Vec<[ops::Angles; 2]>,
-    /// By `RouteId`.
-    routes: Vec<Routes>,
 }
 
 impl<'a> Run<'a> {
@@ -132,7 +130,6 @@ impl<'a> Run<'a> {
             sequences,
             acts: vec![vec![]; cpu.plan.acts.len()],
             angles: cpu.plan.ropes.iter().map(angles).collect(),
-            routes: vec![Routes::default(); cpu.plan.routes.len()],
             logit_rows,
         }
     }
@@ -240,20 +237,14 @@ impl<'a> Run<'a> {
             Op::Slice { x, stride, first, len, .. } => {
                 ops::slice(view(x), stride as usize, first as usize, len as usize)
             }
-            Op::Route { logits, route, order } => {
-                let routes = ops::route(view(logits), plan.route(route).top_k as usize, order);
-                self.routes[route.index()] = routes;
-                return None;
-            }
-            Op::ExpertLinear { x, weight, route, .. } => {
+            Op::Route { logits, order, out } => ops::route(view(logits), out.width as usize / 2, order),
+            Op::ExpertLinear { x, weight, choice, .. } => {
                 let experts = plan.weight(weight).experts as usize;
-                ops::expert_linear(view(x), matrix(weight), experts, &self.routes[route.index()])
+                ops::expert_linear(view(x), matrix(weight), experts, view(choice))
             }
-            Op::ExpertBias { x, bias, route, .. } => {
-                ops::expert_bias(view(x), vector(bias), &self.routes[route.index()])
-            }
-            Op::ExpertSum { x, route, scale, .. } => {
-                ops::expert_sum(view(x), &self.routes[route.index()], scale.map(vector))
+            Op::ExpertBias { x, bias, choice, .. } => ops::expert_bias(view(x), vector(bias), view(choice)),
+            Op::ExpertSum { x, choice, scale, .. } => {
+                ops::expert_sum(view(x), view(choice), scale.map(vector))
             }
             Op::Conv { x, weight, state, .. } => {
                 let mut states = take(self.sequences, |s| &mut s.states[state.index()]);

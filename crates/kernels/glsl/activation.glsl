@@ -8,6 +8,13 @@ float silu(float x) {
     return x * sigmoid(x);
 }
 
+// g·sigmoid(alpha·g)·(u + 1) of the clamped g and u
+float oai_swiglu(float gate, float up, float alpha, float limit) {
+    gate = min(gate, limit);
+    up = clamp(up, -limit, limit);
+    return gate * sigmoid(alpha * gate) * (up + 1.0);
+}
+
 // x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))
 float gelu_tanh(float x) {
     float inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);

@@ -25,6 +25,7 @@ pub mod embed;
 pub mod gemm;
 pub mod gemv;
 pub mod kv;
+pub mod moe;
 pub mod norm;
 pub mod product;
 pub mod recurrent;
@@ -66,6 +67,7 @@ pub fn kernels() -> Vec<Kernel> {
         attention::KERNELS,
         recurrent::KERNELS,
         elementwise::KERNELS,
+        moe::KERNELS,
         sample::KERNELS,
         device::KERNELS,
     ]
@@ -88,6 +90,7 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
         ("attention", attention::suite),
         ("recurrent", recurrent::suite),
         ("elementwise", elementwise::suite),
+        ("moe", moe::suite),
         ("sample", sample::suite),
     ]
 }

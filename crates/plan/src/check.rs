@@ -122,14 +122,19 @@ impl Plan {
         let (what, id, known) = match *op {
             Op::Rope { table, .. } => ("rotary table", table.0, self.ropes.len()),
             Op::KvWrite { kv, .. } | Op::Attention { kv, .. } => ("KV cache", kv.0, self.kv.len()),
-            Op::Route { route, .. }
-            | Op::ExpertLinear { route, .. }
-            | Op::ExpertBias { route, .. }
-            | Op::ExpertSum { route, .. } => ("expert choice", route.0, self.routes.len()),
             Op::Conv { state, .. } | Op::DeltaNet { state, .. } => ("state", state.0, self.states.len()),
             _ => return Ok(()),
         };
         if (id as usize) < known { Ok(()) } else { Err(format!("unknown {what} {id}")) }
+    }
+
+    /// How many experts a choice chooses from.
+    fn chosen_from(&self, choice: crate::Cols) -> Result<u32, String> {
+        let logits = self.ops.iter().find_map(|n| match n.op {
+            Op::Route { logits, out, .. } if out == choice => Some(logits.width),
+            _ => None,
+        });
+        logits.ok_or_else(|| "the choice of experts is none".into())
     }
 
     fn check_shape(&self, op: &Op) -> Result<(), String> {
@@ -198,25 +203,32 @@ impl Plan {
                 expect("output width", out.width, x.width / stride.max(1) * len)?;
                 if first + len <= stride { Ok(()) } else { Err("slice exceeds its group".into()) }
             }
-            Op::Route { logits, route, .. } => {
-                expect("router logits", logits.width, self.route(route).experts)
-            }
-            Op::ExpertLinear { x, weight, route, out } => {
-                let (w, r) = (self.weight(weight), self.route(route));
-                expect("experts", w.experts, r.experts)?;
-                if x.width != w.k {
-                    expect("input width", x.width, w.k * r.top_k)?;
+            Op::Route { logits, out, .. } => {
+                expect("odd columns of a choice", out.width % 2, 0)?;
+                if out.width / 2 <= logits.width {
+                    Ok(())
+                } else {
+                    Err(format!("{} of {} experts", out.width / 2, logits.width))
                 }
-                expect("output width", out.width, w.m * r.top_k)
             }
-            Op::ExpertBias { x, bias, route, out } => {
+            Op::ExpertLinear { x, weight, choice, out } => {
+                let (w, top_k) = (self.weight(weight), choice.width / 2);
+                expect("experts", w.experts, self.chosen_from(choice)?)?;
+                if x.width != w.k {
+                    expect("input width", x.width, w.k * top_k)?;
+                }
+                expect("output width", out.width, w.m * top_k)
+            }
+            Op::ExpertBias { x, bias, choice, out } => {
+                let bias = self.weight(bias);
                 expect("output width", out.width, x.width)?;
-                expect("bias", self.weight(bias).k * self.route(route).top_k, x.width)
+                expect("experts of the bias", bias.rows() as u32, self.chosen_from(choice)?)?;
+                expect("bias", bias.k * (choice.width / 2), x.width)
             }
-            Op::ExpertSum { x, route, scale, out } => {
-                let r = self.route(route);
-                expect("input width", x.width, out.width * r.top_k)?;
-                scale.map_or(Ok(()), |w| expect("expert factors", self.weight(w).k, r.experts))
+            Op::ExpertSum { x, choice, scale, out } => {
+                expect("input width", x.width, out.width * (choice.width / 2))?;
+                let experts = self.chosen_from(choice)?;
+                scale.map_or(Ok(()), |w| expect("expert factors", self.weight(w).k, experts))
             }
             Op::Conv { x, weight, state, out } => {
                 let StateSpec::Conv { channels, taps } = *self.state(state) else {
@@ -264,7 +276,6 @@ mod tests {
             ropes: vec![],
             kv: vec![kv],
             states: vec![],
-            routes: vec![],
             ops: ops.into_iter().map(|op| Node { layer: None, label: "op", op }).collect(),
             logits: cols(4),
         }

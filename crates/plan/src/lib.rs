@@ -13,6 +13,6 @@ mod spec;
 
 pub use check::PlanError;
 pub use op::{Activation, HeadOrder, Op, Pairing, RouteOrder, Scalar};
-pub use operand::{ActId, Cols, KvId, RopeId, RouteId, StateId, WeightId};
+pub use operand::{ActId, Cols, KvId, RopeId, StateId, WeightId};
 pub use rope::{RopeTable, YarnScaling};
-pub use spec::{Act, KvSpec, Node, Plan, RouteSpec, Row, Rows, StateSpec, Weight};
+pub use spec::{Act, KvSpec, Node, Plan, Row, Rows, StateSpec, Weight};

@@ -46,17 +46,15 @@ impl Plan {
         let mut needed: Vec<bool> =
             self.ops.iter().map(|n| n.op.keeps_state() || matches!(n.op, Op::Embed { .. })).collect();
         let mut acts = vec![false; self.acts.len()];
-        let mut routes = vec![false; self.routes.len()];
         loop {
             let before = needed.clone();
             for (node, needed) in self.ops.iter().zip(&mut needed).rev() {
                 let out = node.op.output();
                 // All writers of a buffer and all users of a choice of experts have the same rows.
                 *needed |= out.is_some_and(|c| acts[c.act.index()]);
-                *needed |= node.op.route().is_some_and(|r| routes[r.index()]);
+                *needed |= node.op.choice().is_some_and(|c| acts[c.act.index()]);
                 if *needed {
                     node.op.inputs().iter().chain(&out).for_each(|c| acts[c.act.index()] = true);
-                    node.op.route().iter().for_each(|r| routes[r.index()] = true);
                 }
             }
             if needed == before {
@@ -118,7 +116,6 @@ mod tests {
             ropes: vec![],
             kv: vec![KvSpec { heads: 1, key_size: 4, value_size: 4, window: None }],
             states: vec![],
-            routes: vec![],
             ops: ops.into_iter().map(|op| Node { layer: None, label: "op", op }).collect(),
             logits: cols(4),
         }

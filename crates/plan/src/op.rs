@@ -1,6 +1,6 @@
 //! The operations. Sources of the formulas are named where they are not obvious; rows are independent unless said otherwise.
 
-use crate::operand::{Cols, KvId, RopeId, RouteId, StateId, WeightId};
+use crate::operand::{Cols, KvId, RopeId, StateId, WeightId};
 
 /// Which dimensions of a head RoPE turns together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,15 +100,16 @@ pub enum Op {
     SigmoidGate { x: Cols, gate: Cols, out: Cols },
     /// Takes `len` columns from `first` of each `stride` columns of `x`: separates interleaved heads.
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
-    /// Chooses experts for each row from its router logits.
-    Route { logits: Cols, route: RouteId, order: RouteOrder },
-    /// For each chosen expert s of a row: `out[s] = weight[expert(s)] · x`; `x` is one vector for all slots, or a vector a slot where it
-    /// is `top_k` times as wide as the weight's rows.
-    ExpertLinear { x: Cols, weight: WeightId, route: RouteId, out: Cols },
+    /// Chooses `top_k` experts for each row from its router logits, of equal ones the first. The output, a choice, has `2·top_k` columns: in
+    /// slot s, the heaviest first, the expert's number as a float, and `top_k` columns later its weight.
+    Route { logits: Cols, order: RouteOrder, out: Cols },
+    /// For each slot s of a choice: `out[s] = weight[expert(s)] · x`; `x` is one vector for all slots, or a vector a slot where it is `top_k`
+    /// times as wide as the weight's rows.
+    ExpertLinear { x: Cols, weight: WeightId, choice: Cols, out: Cols },
     /// `x[s] + bias[expert(s)]` for each slot s.
-    ExpertBias { x: Cols, bias: WeightId, route: RouteId, out: Cols },
+    ExpertBias { x: Cols, bias: WeightId, choice: Cols, out: Cols },
     /// `Σ_s weight(s) · scale[expert(s)] · x[s]`, summed in slot order.
-    ExpertSum { x: Cols, route: RouteId, scale: Option<WeightId>, out: Cols },
+    ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, out: Cols },
     /// Depthwise causal convolution over a sequence's rows, then SiLU. `weight` is `[taps, channels]`, oldest tap first; the state holds
     /// the sequence's previous `taps − 1` inputs. Rows of one sequence depend on each other in order of position.
     Conv { x: Cols, weight: WeightId, state: StateId, out: Cols },
@@ -200,9 +201,6 @@ impl Op {
             | Op::Softcap { x, .. }
             | Op::Rope { x, .. }
             | Op::Slice { x, .. }
-            | Op::ExpertLinear { x, .. }
-            | Op::ExpertBias { x, .. }
-            | Op::ExpertSum { x, .. }
             | Op::Conv { x, .. }
             | Op::SelectLogits { x, .. } => vec![x],
             Op::Add { a, b, .. } => vec![a, b],
@@ -211,22 +209,24 @@ impl Op {
             Op::Activate { gate, up, .. } => vec![gate, up],
             Op::SigmoidGate { x, gate, .. } => vec![x, gate],
             Op::Route { logits, .. } => vec![logits],
+            Op::ExpertLinear { x, choice, .. }
+            | Op::ExpertBias { x, choice, .. }
+            | Op::ExpertSum { x, choice, .. } => vec![x, choice],
             Op::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
         }
     }
 
-    /// The choice of experts that the operation makes or uses.
-    pub fn route(&self) -> Option<RouteId> {
+    /// The choice of experts that the operation uses.
+    pub fn choice(&self) -> Option<Cols> {
         match *self {
-            Op::Route { route, .. }
-            | Op::ExpertLinear { route, .. }
-            | Op::ExpertBias { route, .. }
-            | Op::ExpertSum { route, .. } => Some(route),
+            Op::ExpertLinear { choice, .. }
+            | Op::ExpertBias { choice, .. }
+            | Op::ExpertSum { choice, .. } => Some(choice),
             _ => None,
         }
     }
 
-    /// The columns that the operation writes; `KvWrite` and `Route` write no activation.
+    /// The columns that the operation writes; `KvWrite` writes no activation.
     pub fn output(&self) -> Option<Cols> {
         match *self {
             Op::Embed { out, .. }
@@ -242,13 +242,14 @@ impl Op {
             | Op::Activate { out, .. }
             | Op::SigmoidGate { out, .. }
             | Op::Slice { out, .. }
+            | Op::Route { out, .. }
             | Op::ExpertLinear { out, .. }
             | Op::ExpertBias { out, .. }
             | Op::ExpertSum { out, .. }
             | Op::Conv { out, .. }
             | Op::DeltaNet { out, .. }
             | Op::SelectLogits { out, .. } => Some(out),
-            Op::KvWrite { .. } | Op::Route { .. } => None,
+            Op::KvWrite { .. } => None,
         }
     }
 

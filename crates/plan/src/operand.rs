@@ -26,8 +26,6 @@ ids! {
     KvId
     /// A layer's recurrent state: `Plan::states`.
     StateId
-    /// The experts chosen for each row: `Plan::routes`.
-    RouteId
 }
 
 /// Columns `first .. first + width` of every row of an activation buffer.

@@ -1,7 +1,7 @@
 //! The tables of a plan.
 
 use crate::op::Op;
-use crate::operand::{ActId, Cols, KvId, RopeId, RouteId, StateId, WeightId};
+use crate::operand::{ActId, Cols, KvId, RopeId, StateId, WeightId};
 use crate::rope::RopeTable;
 use zinc_quant::FormatRef;
 
@@ -100,15 +100,6 @@ impl StateSpec {
     }
 }
 
-/// The choice of experts of each row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RouteSpec {
-    /// Experts to choose from.
-    pub experts: u32,
-    /// Experts a row uses.
-    pub top_k: u32,
-}
-
 /// An operation with its place in the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
@@ -133,8 +124,6 @@ pub struct Plan {
     pub kv: Vec<KvSpec>,
     /// Recurrent states.
     pub states: Vec<StateSpec>,
-    /// Expert choices.
-    pub routes: Vec<RouteSpec>,
     /// Operations in order of execution.
     pub ops: Vec<Node>,
     /// Logits of the rows that want them, `vocab` wide.
@@ -165,11 +154,6 @@ impl Plan {
     /// The state of an id.
     pub fn state(&self, id: StateId) -> &StateSpec {
         &self.states[id.index()]
-    }
-
-    /// The expert choice of an id.
-    pub fn route(&self, id: RouteId) -> &RouteSpec {
-        &self.routes[id.index()]
     }
 
     /// Elements of a row of logits.

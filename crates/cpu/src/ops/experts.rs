@@ -6,23 +6,15 @@ use crate::values::View;
 use crate::weights::Matrix;
 use zinc_plan::RouteOrder;
 
-/// The experts of each row, `top_k` a row, the heaviest first.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Routes {
-    top_k: usize,
-    /// Expert and weight of each slot.
-    slots: Vec<(usize, f32)>,
+/// Experts and weights of a row of a choice.
+fn slots(row: &[f32]) -> impl Iterator<Item = (usize, f32)> {
+    let (experts, weights) = row.split_at(row.len() / 2);
+    experts.iter().map(|&e| e as usize).zip(weights.iter().copied())
 }
 
-impl Routes {
-    fn row(&self, row: usize) -> &[(usize, f32)] {
-        &self.slots[row * self.top_k..][..self.top_k]
-    }
-}
-
-/// Chooses the `top_k` experts of each row; of equal ones the first.
-pub(crate) fn route(logits: View, top_k: usize, order: RouteOrder) -> Routes {
-    let mut slots = vec![];
+/// Chooses the `top_k` experts of each row, the heaviest first, of equal ones the first: their numbers, then their weights.
+pub(crate) fn route(logits: View, top_k: usize, order: RouteOrder) -> Vec<f32> {
+    let mut choice = vec![];
     for row in 0..logits.rows {
         let logits = logits.row(row);
         let mut best: Vec<usize> = (0..logits.len()).collect();
@@ -36,24 +28,27 @@ pub(crate) fn route(logits: View, top_k: usize, order: RouteOrder) -> Routes {
             // Softmax over all and division by the sum of the chosen is softmax over the chosen.
             RouteOrder::SoftmaxThenTopK { renormalise: true } | RouteOrder::TopKThenSoftmax => chosen,
         };
-        slots.extend(best.into_iter().map(|i| (i, exp(i) / sum)));
+        choice.extend(best.iter().map(|&i| i as f32));
+        choice.extend(best.iter().map(|&i| exp(i) / sum));
     }
-    Routes { top_k, slots }
+    choice
 }
 
 /// `out[s] = weight[expert(s)] · x` for each slot s of each row; `x` is one vector for all slots or a vector a slot.
 ///
 /// The slots are gathered by expert, so that each expert's rows are decoded once.
-pub(crate) fn expert_linear(x: View, weight: Matrix, experts: usize, routes: &Routes) -> Vec<f32> {
+pub(crate) fn expert_linear(x: View, weight: Matrix, experts: usize, choice: View) -> Vec<f32> {
     let m = weight.rows / experts;
     let mut by_expert: Vec<Vec<usize>> = vec![vec![]; experts];
-    routes.slots.iter().enumerate().for_each(|(slot, &(expert, _))| by_expert[expert].push(slot));
+    let top_k = choice.width / 2;
+    let all = (0..choice.rows).flat_map(|row| slots(choice.row(row)));
+    all.enumerate().for_each(|(slot, (expert, _))| by_expert[expert].push(slot));
     let vector = |slot: usize| {
-        let (row, s) = (slot / routes.top_k, slot % routes.top_k);
+        let (row, s) = (slot / top_k, slot % top_k);
         let x = x.row(row);
         if x.len() == weight.k { x } else { &x[s * weight.k..][..weight.k] }
     };
-    let mut out = vec![0.0; routes.slots.len() * m];
+    let mut out = vec![0.0; choice.rows * top_k * m];
     for (expert, slots) in by_expert.iter().enumerate().filter(|(_, slots)| !slots.is_empty()) {
         let vectors: Vec<&[f32]> = slots.iter().map(|&slot| vector(slot)).collect();
         let y = multiply(weight.part(expert * m, m), &vectors);
@@ -65,11 +60,11 @@ pub(crate) fn expert_linear(x: View, weight: Matrix, experts: usize, routes: &Ro
 }
 
 /// `x[s] + bias[expert(s)]`.
-pub(crate) fn expert_bias(x: View, bias: &[f32], routes: &Routes) -> Vec<f32> {
-    let width = x.width / routes.top_k.max(1);
+pub(crate) fn expert_bias(x: View, bias: &[f32], choice: View) -> Vec<f32> {
+    let width = 2 * x.width / choice.width;
     rows_from(x.rows, x.width, |row, out| {
-        let slots = out.chunks_exact_mut(width).zip(x.row(row).chunks_exact(width)).zip(routes.row(row));
-        for ((y, x), &(expert, _)) in slots {
+        let vectors = out.chunks_exact_mut(width).zip(x.row(row).chunks_exact(width));
+        for ((y, x), (expert, _)) in vectors.zip(slots(choice.row(row))) {
             let bias = &bias[expert * width..][..width];
             y.iter_mut().zip(x).zip(bias).for_each(|((y, x), b)| *y = x + b);
         }
@@ -77,10 +72,10 @@ pub(crate) fn expert_bias(x: View, bias: &[f32], routes: &Routes) -> Vec<f32> {
 }
 
 /// `Σ_s weight(s) · scale[expert(s)] · x[s]`, in slot order.
-pub(crate) fn expert_sum(x: View, routes: &Routes, scale: Option<&[f32]>) -> Vec<f32> {
-    let width = x.width / routes.top_k.max(1);
+pub(crate) fn expert_sum(x: View, choice: View, scale: Option<&[f32]>) -> Vec<f32> {
+    let width = 2 * x.width / choice.width;
     rows_from(x.rows, width, |row, out| {
-        for (x, &(expert, weight)) in x.row(row).chunks_exact(width).zip(routes.row(row)) {
+        for (x, (expert, weight)) in x.row(row).chunks_exact(width).zip(slots(choice.row(row))) {
             let factor = weight * scale.map_or(1.0, |s| s[expert]);
             out.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
         }
@@ -93,7 +88,7 @@ mod tests {
 
     fn chosen(order: RouteOrder) -> Vec<(usize, f32)> {
         let logits = [1.0, 3.0, -2.0, 3.0, 0.0];
-        route(View { data: &logits, stride: 5, first: 0, width: 5, rows: 1 }, 3, order).slots
+        slots(&route(View { data: &logits, stride: 5, first: 0, width: 5, rows: 1 }, 3, order)).collect()
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) use attention::{AttentionRule, attention};
 pub(crate) use delta_net::{DeltaInputs, conv, delta_net};
 pub(crate) use elementwise::{activate, add, add_bias, scalar, scale, sigmoid_gate, slice, softcap};
 pub(crate) use embed::embed;
-pub(crate) use experts::{Routes, expert_bias, expert_linear, expert_sum, route};
+pub(crate) use experts::{expert_bias, expert_linear, expert_sum, route};
 pub(crate) use linear::linear;
 pub(crate) use norm::{l2_norm, rms_norm};
 pub(crate) use rope::{Angles, rope};

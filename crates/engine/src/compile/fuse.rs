@@ -26,14 +26,11 @@ impl<'a> Graph<'a> {
         };
         let mut live = vec![false; ops.len()];
         let mut wanted: Vec<Cols> = if shape.logit_rows > 0 { vec![plan.logits] } else { vec![] };
-        let mut wanted_routes = vec![];
         for (i, op) in ops.iter().enumerate().rev() {
             let writes_wanted = op.output().is_some_and(|out| wanted.iter().any(|w| w.overlaps(out)));
-            let routes = matches!(op, Op::Route { route, .. } if wanted_routes.contains(route));
-            live[i] = op.keeps_state() || writes_wanted || routes;
+            live[i] = op.keeps_state() || writes_wanted;
             if live[i] {
                 wanted.extend(op.inputs());
-                wanted_routes.extend(op.route());
             }
         }
         let (mut writers, mut readers) = (vec![vec![]; plan.acts.len()], vec![vec![]; plan.acts.len()]);

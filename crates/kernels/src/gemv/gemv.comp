@@ -12,6 +12,9 @@
 //
 // A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each. With STAGE the workgroup copies x to shared
 // memory first, in an order that a team reads without bank conflicts.
+//
+// With EXPERTS a column is a slot of a row: the row's input, or its part for the slot, times the matrix of the expert in the slot. The columns of
+// a workgroup have one expert. A column's bits do not depend on how columns are grouped here either.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -27,10 +30,12 @@ layout(constant_id = 5) const bool SPREAD = false;
 layout(constant_id = 6) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 7) const bool BIAS = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
-layout(constant_id = 9) const bool GELU = false; // with GATE: gelu_tanh instead of silu
+layout(constant_id = 9) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
 layout(constant_id = 10) const uint STAGE = 0; // chunks of a lane that are staged in shared memory at a time; 0: lanes read x themselves
 layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · pitch
 layout(constant_id = 12) const uint PARTIALS = 1; // with SPREAD: sums of all lanes of the workgroup, lanes · OWN
+layout(constant_id = 13) const uint EXPERTS = 0; // 1: a workgroup for each slot of the choice; 2: for each tile that was packed from it
+layout(constant_id = 14) const uint SLOTS = 1; // with EXPERTS: COLUMNS
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -48,7 +53,8 @@ layout(push_constant, scalar) uniform Push {
     uvec2 up;
     F32In x;
     F32In bias;
-    F32In residual;
+    F32In residual; // with GATE the bias of up
+    F32In choice; // with EXPERTS; 2: the lists that were packed from it
     F32 result;
     uint m;
     uint k;
@@ -58,6 +64,12 @@ layout(push_constant, scalar) uniform Push {
     uint result_stride;
     uint groups;
     uint columns;
+    uint slots; // of a row
+    uint x_step; // from a slot's x to the next one's; 0 where they share it
+    uint expert_bytes; // from an expert's matrix to the next one's
+    uint choice_at; // 1: stride of the choice; 2: where the lists' slots begin
+    float alpha;
+    float limit;
 } p;
 
 shared float partials[PARTIALS];
@@ -72,8 +84,35 @@ const uint ABREAST = SPREAD ? PARTS : 1;
 const uint STAGED_CHUNKS = ABREAST * STAGE * LANES;
 const uint PITCH = STAGED_CHUNKS + 1;
 
+// With EXPERTS: number of each column's slot among all rows' slots, and where its x begins.
+shared uvec2 slot_of[SLOTS];
+uint expert = 0;
+uint own_columns = COLUMNS;
+
+// Finds the expert and the slots of the workgroup; false where there are none.
+bool take_slots() {
+    uint first = gl_WorkGroupID.z;
+    if (EXPERTS == 1) {
+        expert = uint(p.choice.v[first / p.slots * p.choice_at + first % p.slots]);
+        own_columns = 1;
+    } else {
+        if (gl_WorkGroupID.z >= U32In(p.choice).v[0]) return false;
+        uvec4 tile = UVec4In(p.choice).v[1 + gl_WorkGroupID.z];
+        expert = tile.x;
+        first = tile.y;
+        own_columns = tile.z;
+    }
+    for (uint c = gl_LocalInvocationIndex; c < COLUMNS; c += gl_WorkGroupSize.x) {
+        uint slot = EXPERTS == 1 ? first : U32In(p.choice).v[p.choice_at + first + min(c, own_columns - 1)];
+        slot_of[c] = uvec2(slot, slot / p.slots * p.x_stride + slot % p.slots * p.x_step);
+    }
+    barrier();
+    return true;
+}
+
 // Where a column of this workgroup begins; z counts batches of columns. Columns beyond the end stand for the last one.
 uint x_start(uint column) {
+    if (EXPERTS != 0) return slot_of[column].y;
     return min(gl_WorkGroupID.z * COLUMNS + column, p.columns - 1) * p.x_stride;
 }
 
@@ -125,7 +164,31 @@ void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[P
 }
 
 #include "team_sums.glsl"
-#include "product_result.glsl"
+
+// The result of a row and column; `up` is the second matrix's.
+void finish(uint row, uint column, float value, float up) {
+    uint at;
+    if (EXPERTS != 0) {
+        if (row >= p.m || column >= own_columns) return;
+        uint slot = slot_of[column].x;
+        at = slot / p.slots * p.result_stride + slot % p.slots * p.m + row;
+    } else {
+        column += gl_WorkGroupID.z * COLUMNS;
+        if (row >= p.m || column >= p.columns) return;
+        at = column * p.result_stride + row;
+    }
+    precise float sum = value;
+    if (BIAS) sum = sum + p.bias.v[expert * p.m + row];
+#ifdef GATE_YES
+    precise float second = up;
+    if (BIAS) second = second + p.residual.v[expert * p.m + row];
+    if (ACTIVATION == 2) sum = oai_swiglu(sum, second, p.alpha, p.limit);
+    else sum = (ACTIVATION == 1 ? gelu_tanh(sum) : silu(sum)) * second;
+#else
+    if (RESIDUAL) sum = sum + p.residual.v[column * p.residual_stride + row];
+#endif
+    p.result.v[at] = sum;
+}
 
 void main() {
 #ifdef HAS_TABLE
@@ -133,6 +196,7 @@ void main() {
     barrier();
 #endif
     if (folded_group() >= p.groups) return;
+    if (EXPERTS != 0 && !take_slots()) return;
     const uint lane = gl_SubgroupInvocationID % LANES;
     const uint own_part = SPREAD ? gl_SubgroupID % PARTS : 0;
     const uint teams = gl_SubgroupSize / LANES;
@@ -146,7 +210,9 @@ void main() {
     uvec2 rows[ALL_ROWS];
     [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
         uint row = min(first_row + r % ROWS, p.m - 1);
-        rows[r] = address_at(r < ROWS ? p.weight : p.up, row, p.row_bytes);
+        uvec2 matrix = r < ROWS ? p.weight : p.up;
+        if (EXPERTS != 0) matrix = address_at(matrix, expert, p.expert_bytes);
+        rows[r] = address_at(matrix, row, p.row_bytes);
     }
     float totals[OWN];
     [[unroll]] for (uint i = 0; i < OWN; i++) totals[i] = 0.0;

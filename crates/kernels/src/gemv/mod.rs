@@ -22,6 +22,7 @@
 //! Sweeps: `bench/results/2026-11-30-h200-gemv-sweep.txt`.
 
 mod cut;
+mod experts;
 mod gemv_op;
 pub(crate) mod reference;
 pub(crate) mod suite;
@@ -29,14 +30,15 @@ mod tile;
 mod tuned;
 
 pub use cut::Cut;
+pub use experts::{Biases, ExpertArgs, Up, record_experts};
 pub use gemv_op::{Args, Epilogue, Gate, Weights, record};
 pub(crate) use gemv_op::{Operands, Params, variant};
 pub use suite::suite;
-pub use tile::{ProductClass, Tile, candidates, select};
+pub use tile::{ProductClass, Tile, candidates, select, select_experts};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};
 
 use crate::Kernel;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "gemv", bindings: 6, params_bytes: size_of::<Params>() as u32 }];
+    &[Kernel { stem: "gemv", bindings: 7, params_bytes: size_of::<gemv_op::AllParams>() as u32 }];

@@ -29,6 +29,11 @@ pub fn product(format: FormatRef, weights: &[u8], k: usize, columns: &[&[f32]]) 
 /// act(gate)·up in f64.
 pub fn gated(kind: Gate, gate: f64, up: f64) -> f64 {
     match kind {
+        Gate::OaiSwiGlu { alpha, limit } => {
+            let (alpha, limit) = (f64::from(alpha), f64::from(limit));
+            let (g, u) = (gate.min(limit), up.clamp(-limit, limit));
+            g / (1.0 + (-alpha * g).exp()) * (u + 1.0)
+        }
         Gate::SwiGlu => gate / (1.0 + (-gate).exp()) * up,
         Gate::GeGlu => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3));

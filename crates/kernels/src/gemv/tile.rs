@@ -64,11 +64,35 @@ pub fn select(policy: &Policy, class: &ProductClass, columns: u32) -> Result<Til
     select_shaped(policy, policy.gemv.shape(columns), class, columns)
 }
 
+/// As [`select`] for the matrices of experts, of which a row uses `used` at a time.
+///
+/// # Errors
+/// As [`select`].
+pub fn select_experts(
+    policy: &Policy,
+    class: &ProductClass,
+    used: u32,
+    columns: u32,
+) -> Result<Tile, Unsupported> {
+    fit(policy, policy.gemv.shape(columns), class, used, columns)
+}
+
 /// As [`select`], with another shape than the policy's for so many columns.
 pub(super) fn select_shaped(
     policy: &Policy,
     shape: &GemvShape,
     class: &ProductClass,
+    columns: u32,
+) -> Result<Tile, Unsupported> {
+    fit(policy, shape, class, 1, columns)
+}
+
+/// A shape for a class; `matrices` of it are multiplied with a row at a time.
+fn fit(
+    policy: &Policy,
+    shape: &GemvShape,
+    class: &ProductClass,
+    matrices: u32,
     columns: u32,
 ) -> Result<Tile, Unsupported> {
     let &ProductClass { format, m, k, .. } = class;
@@ -82,7 +106,7 @@ pub(super) fn select_shaped(
     let gemv = &policy.gemv;
     let lanes = gemv.lanes.min(policy.subgroup_size);
     let steps = k.div_ceil(format.chunk * lanes);
-    let parts = gemv.busy_teams.div_ceil(m).min(gemv.max_parts).min(steps);
+    let parts = gemv.busy_teams.div_ceil(m.saturating_mul(matrices)).min(gemv.max_parts).min(steps);
     Ok(Tile::of(shape, class, columns, lanes, 1 << parts.max(1).ilog2()))
 }
 

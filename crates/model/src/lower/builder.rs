@@ -1,10 +1,7 @@
 //! Adds operations to a plan, each with a buffer of its own.
 
 use crate::spec::{ModelSpec, Projection};
-use zinc_plan::{
-    Act, ActId, Cols, KvId, KvSpec, Node, Op, Plan, RouteId, RouteSpec, Rows, Scalar, StateId, StateSpec,
-    WeightId,
-};
+use zinc_plan::{Act, ActId, Cols, KvId, KvSpec, Node, Op, Plan, Rows, Scalar, StateId, StateSpec, WeightId};
 
 pub(crate) struct Builder<'a> {
     spec: &'a ModelSpec,
@@ -20,7 +17,6 @@ impl<'a> Builder<'a> {
             ropes: spec.ropes.clone(),
             kv: vec![],
             states: vec![],
-            routes: vec![],
             ops: vec![],
             logits: Cols { act: ActId(0), first: 0, width: 0 },
         };
@@ -64,11 +60,6 @@ impl<'a> Builder<'a> {
         StateId(self.plan.states.len() as u32 - 1)
     }
 
-    pub(crate) fn route(&mut self, spec: RouteSpec) -> RouteId {
-        self.plan.routes.push(spec);
-        RouteId(self.plan.routes.len() as u32 - 1)
-    }
-
     pub(crate) fn rms_norm(
         &mut self,
         label: &'static str,
@@ -101,14 +92,14 @@ impl<'a> Builder<'a> {
         &mut self,
         label: &'static str,
         x: Cols,
-        route: RouteId,
+        choice: Cols,
         p: Projection,
     ) -> Cols {
-        let (weight, top_k) = (p.weight, self.plan.route(route).top_k);
+        let (weight, top_k) = (p.weight, choice.width / 2);
         let width = self.spec.weight(weight).m * top_k;
-        let y = self.emit(label, width, |out| Op::ExpertLinear { x, weight, route, out });
+        let y = self.emit(label, width, |out| Op::ExpertLinear { x, weight, choice, out });
         let Some(bias) = p.bias else { return y };
-        self.emit(label, width, |out| Op::ExpertBias { x: y, bias, route, out })
+        self.emit(label, width, |out| Op::ExpertBias { x: y, bias, choice, out })
     }
 
     pub(crate) fn add(&mut self, label: &'static str, a: Cols, b: Cols) -> Cols {

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use crate::spec::{Dense, GateUp, Moe, SharedExpert};
-use zinc_plan::{Activation, Cols, Op, RouteId, RouteSpec, Scalar};
+use zinc_plan::{Activation, Cols, Op, Scalar};
 
 /// Labels of a dense FFN's operations: gate, up, activation, down.
 pub(super) type Labels = [&'static str; 4];
@@ -20,14 +20,16 @@ pub(super) fn dense(b: &mut Builder, labels: Labels, x: Cols, d: &Dense) -> Cols
 
 /// Routed experts and the shared expert; `residual` is the residual stream, `x` the FFN's normed input.
 pub(super) fn moe(b: &mut Builder, residual: Cols, x: Cols, m: &Moe) -> Cols {
-    let route = choose(b, residual, x, m);
-    let routed = experts(b, residual, x, route, m);
-    let Some(shared) = &m.shared else { return routed };
-    let shared = shared_expert(b, x, shared);
-    b.add("experts_shared", shared, routed)
+    let shared = m.shared.as_ref().map(|shared| shared_expert(b, x, shared));
+    let choice = choose(b, residual, x, m);
+    let routed = experts(b, residual, x, choice, m);
+    match shared {
+        Some(shared) => b.add("experts_shared", shared, routed),
+        None => routed,
+    }
 }
 
-fn choose(b: &mut Builder, residual: Cols, x: Cols, m: &Moe) -> RouteId {
+fn choose(b: &mut Builder, residual: Cols, x: Cols, m: &Moe) -> Cols {
     let x = match m.router_norm {
         Some(norm) => {
             let x = b.rms_norm("router_norm", residual, Some(norm.weight), residual.width);
@@ -36,29 +38,27 @@ fn choose(b: &mut Builder, residual: Cols, x: Cols, m: &Moe) -> RouteId {
         None => x,
     };
     let logits = b.project("router", x, m.router);
-    let route = b.route(RouteSpec { experts: m.experts, top_k: m.top_k });
-    b.push("route", Op::Route { logits, route, order: m.order });
-    route
+    b.emit("route", 2 * m.top_k, |out| Op::Route { logits, order: m.order, out })
 }
 
-fn experts(b: &mut Builder, residual: Cols, x: Cols, route: RouteId, m: &Moe) -> Cols {
+fn experts(b: &mut Builder, residual: Cols, x: Cols, choice: Cols, m: &Moe) -> Cols {
     let hidden = residual.width;
     let x = m.input_norm.map_or(x, |w| b.rms_norm("expert_norm", residual, Some(w), hidden));
     let (gate, up) = match m.gate_up {
         GateUp::Separate { gate, up } => {
-            (b.expert_project("expert_gate", x, route, gate), b.expert_project("expert_up", x, route, up))
+            (b.expert_project("expert_gate", x, choice, gate), b.expert_project("expert_up", x, choice, up))
         }
         GateUp::Fused(w) => {
-            let both = b.expert_project("expert_gate_up", x, route, w.into());
+            let both = b.expert_project("expert_gate_up", x, choice, w.into());
             let width = both.width / m.top_k;
             let half = width / 2;
             (b.slice("expert_gate", both, width, 0, half), b.slice("expert_up", both, width, half, half))
         }
     };
     let h = activate(b, "expert_act", m.activation, gate, up);
-    let y = b.expert_project("expert_down", h, route, m.down);
+    let y = b.expert_project("expert_down", h, choice, m.down);
     let scale = m.expert_scale;
-    let sum = b.emit("expert_sum", hidden, |out| Op::ExpertSum { x: y, route, scale, out });
+    let sum = b.emit("expert_sum", hidden, |out| Op::ExpertSum { x: y, choice, scale, out });
     m.post_norm.map_or(sum, |w| b.rms_norm("expert_post_norm", sum, Some(w), hidden))
 }
 

@@ -32,7 +32,7 @@ fn rows(engine: &mut Engine, output: &PartOutput) -> Vec<u32> {
 /// Prompts and single tokens of three sequences in the same steps, wants of every kind, parts that are longer than a step.
 #[test]
 fn parts_get_the_bits_they_get_alone() {
-    for name in ["qwen3", "gemma4", "qwen35"] {
+    for name in ["qwen3", "gemma4", "qwen35", "qwen35moe", "gptoss"] {
         for mut engine in engines(name) {
             let texts = [text(31, 45), text(77, 20), text(13, 27)];
             let cuts = [[0, 7, 8, 20, 45], [0, 3, 9, 10, 20], [0, 1, 2, 26, 27]];

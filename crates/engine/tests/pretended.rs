@@ -58,7 +58,7 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35];
+architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35 qwen3moe qwen35moe qwen3next gemma4moe gptoss];
 
 /// The card is found without being named, counts as AMD's, and its kernels have subgroups of 64 lanes.
 #[test]

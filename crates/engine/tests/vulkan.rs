@@ -67,7 +67,7 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35];
+architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35 qwen3moe qwen35moe qwen3next gemma4moe gptoss];
 
 fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);

@@ -1,6 +1,6 @@
 //! The calls of a schedule: what the kernels can do, as data.
 
-use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, Scalar, StateId, WeightId};
+use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +62,25 @@ pub enum Call {
     SigmoidGate { x: Cols, gate: Cols, out: Cols },
     /// `Slice`.
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
+    /// `Route`, and with several rows the slots by expert, which lie behind the choice.
+    Route { logits: Cols, order: RouteOrder, out: Cols },
+    /// `ExpertLinear`, then `ExpertBias` if it is there.
+    ExpertLinear { x: Cols, weight: WeightId, bias: Option<WeightId>, choice: Cols, out: Cols },
+    /// Two `ExpertLinear` of the same input, each with its `ExpertBias` or both without, and the `Activate` of their outputs. Without `up`
+    /// its rows are the second half of the gate's tensor.
+    GatedExperts {
+        x: Cols,
+        gate: WeightId,
+        up: Option<WeightId>,
+        biases: Option<(WeightId, WeightId)>,
+        choice: Cols,
+        kind: Activation,
+        out: Cols,
+    },
+    /// `ExpertBias`.
+    ExpertBias { x: Cols, bias: WeightId, choice: Cols, out: Cols },
+    /// `ExpertSum`, then `Add` if it is there.
+    ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, added: Option<Cols>, out: Cols },
     /// `Conv`.
     Conv { x: Cols, weight: WeightId, state: StateId, out: Cols },
     /// `DeltaNet`.
@@ -102,6 +121,12 @@ impl Call {
             Call::Attention { q, .. } => vec![q],
             Call::Activate { gate, up, .. } => vec![gate, up],
             Call::SigmoidGate { x, gate, .. } => vec![x, gate],
+            Call::Route { logits, .. } => vec![logits],
+            Call::ExpertLinear { x, choice, .. }
+            | Call::GatedExperts { x, choice, .. }
+            | Call::ExpertBias { x, choice, .. }
+            | Call::ExpertSum { x, choice, added: None, .. } => vec![x, choice],
+            Call::ExpertSum { x, choice, added: Some(added), .. } => vec![x, choice, added],
             Call::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
         }
     }
@@ -127,6 +152,11 @@ impl Call {
             | Call::Activate { out, .. }
             | Call::SigmoidGate { out, .. }
             | Call::Slice { out, .. }
+            | Call::Route { out, .. }
+            | Call::ExpertLinear { out, .. }
+            | Call::GatedExperts { out, .. }
+            | Call::ExpertBias { out, .. }
+            | Call::ExpertSum { out, .. }
             | Call::Conv { out, .. }
             | Call::DeltaNet { out, .. } => vec![out],
         }
@@ -170,6 +200,11 @@ impl Call {
             Call::Activate { .. } => "activate",
             Call::SigmoidGate { .. } => "sigmoid_gate",
             Call::Slice { .. } => "slice",
+            Call::Route { .. } => "route",
+            Call::ExpertLinear { .. } => "expert_linear",
+            Call::GatedExperts { .. } => "gated_experts",
+            Call::ExpertBias { .. } => "expert_bias",
+            Call::ExpertSum { .. } => "expert_sum",
             Call::Conv { .. } => "conv",
             Call::DeltaNet { .. } => "delta_net",
         }

@@ -1,8 +1,7 @@
 //! From operations to calls: dead code, fusion.
 
-use super::{Call, Shape, Step};
-use crate::Unsupported;
-use zinc_plan::{Activation, Cols, Node, Op, Plan};
+use super::{Call, Shape, Step, experts};
+use zinc_plan::{Cols, Op, Plan};
 
 /// The operations that matter, with who reads what.
 pub(super) struct Graph<'a> {
@@ -41,7 +40,11 @@ impl<'a> Graph<'a> {
         Graph { plan, shape, ops, live, writers, readers }
     }
 
-    fn op(&self, i: usize) -> &Op {
+    pub(super) fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    pub(super) fn op(&self, i: usize) -> &Op {
         &self.ops[i]
     }
 
@@ -51,13 +54,13 @@ impl<'a> Graph<'a> {
     }
 
     /// The live operation that writes exactly these columns.
-    fn writer(&self, c: Cols) -> Option<usize> {
+    pub(super) fn writer(&self, c: Cols) -> Option<usize> {
         self.writers[c.act.index()].iter().copied().find(|&i| self.op(i).output() == Some(c))
     }
 
     /// The one operation that reads the output of `i`, if there is exactly one, if it reads exactly those columns, and if nobody
     /// else wants them.
-    fn sole_reader(&self, i: usize) -> Option<usize> {
+    pub(super) fn sole_reader(&self, i: usize) -> Option<usize> {
         let out = self.op(i).output()?;
         if out.overlaps(self.plan.logits) {
             return None;
@@ -70,8 +73,17 @@ impl<'a> Graph<'a> {
         (exact && readers.all(|other| other == reader)).then_some(reader)
     }
 
+    /// Whether these operations, and nobody else, read the output of `i`.
+    pub(super) fn reads_only(&self, i: usize, readers: &[usize]) -> bool {
+        self.op(i).output().is_some_and(|out| {
+            let reads = |&j: &usize| self.op(j).inputs().iter().any(|c| c.overlaps(out));
+            !out.overlaps(self.plan.logits)
+                && self.readers[out.act.index()].iter().filter(|j| reads(j)).all(|j| readers.contains(j))
+        })
+    }
+
     /// Whether these columns are written before operation `i`.
-    fn ready(&self, c: Cols, i: usize) -> bool {
+    pub(super) fn ready(&self, c: Cols, i: usize) -> bool {
         let mut parts = self.writers[c.act.index()]
             .iter()
             .filter(|&&w| self.op(w).output().is_some_and(|o| o.overlaps(c)));
@@ -99,16 +111,21 @@ fn unselected(plan: &Plan) -> Vec<Op> {
 }
 
 /// The calls of a plan's live operations in order.
-pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Result<Vec<Step>, Unsupported> {
+pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Vec<Step> {
     let plan = graph.plan;
     // What each operation turned into: a call at its place, or nothing because another call does its work.
     let mut calls: Vec<Option<(Call, Vec<usize>)>> = vec![None; plan.ops.len()];
     let mut taken = vec![false; plan.ops.len()];
     if fuse {
-        for i in (0..plan.ops.len()).filter(|&i| graph.live[i]) {
+        // Activations take both their products, before one of them takes its bias.
+        let live = || (0..plan.ops.len()).filter(|&i| graph.live[i]);
+        let gates = |&i: &usize| matches!(graph.op(i), Op::Activate { .. });
+        for i in live().filter(gates).chain(live().filter(|i| !gates(i))) {
             let group = match graph.op(i) {
                 Op::KvWrite { .. } => attention_input(graph, i),
-                Op::Activate { .. } => gated(graph, i),
+                Op::Activate { .. } => gated(graph, i).or_else(|| experts::gated(graph, i)),
+                Op::ExpertLinear { .. } => experts::biased(graph, i),
+                Op::ExpertSum { .. } => experts::added(graph, i),
                 Op::Linear { .. } => epilogue(graph, i),
                 Op::Add { .. } => add_norm(graph, i),
                 _ => None,
@@ -125,14 +142,14 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Result<Vec<Step>, Unsuppor
         let (call, ops) = match calls[i].take() {
             Some(group) => group,
             None if taken[i] || !graph.live[i] => continue,
-            None => match single(graph, i)? {
+            None => match single(graph, i) {
                 Some(call) => (call, vec![i]),
                 None => continue,
             },
         };
         steps.push(Step { layer: node.layer, label: node.label, call, ops, product: None });
     }
-    Ok(steps)
+    steps
 }
 
 /// Norms, rotation and the cache's write around `KvWrite` number `i`.
@@ -178,10 +195,7 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 
 /// The products whose outputs `Activate` number `i` joins.
 fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::Activate { kind: kind @ (Activation::SwiGlu | Activation::GeGlu), gate, up, out } = g.op(i)
-    else {
-        return None;
-    };
+    let &Op::Activate { kind, gate, up, out } = g.op(i) else { return None };
     let product = |c: Cols| {
         let p = g.writer(c).filter(|&p| g.sole_reader(p) == Some(i))?;
         match *g.op(p) {
@@ -228,8 +242,8 @@ fn add_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 }
 
 /// The call of one operation; `None` where memory alone does it.
-fn single(g: &Graph<'_>, i: usize) -> Result<Option<Call>, Unsupported> {
-    Ok(Some(match *g.op(i) {
+fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
+    Some(match *g.op(i) {
         Op::Embed { table, scale, out } => Call::Embed { table, scale, out },
         Op::RmsNorm { x, weight, group, eps, out } => Call::RmsNorm { x, weight, group, eps, out },
         Op::L2Norm { x, group, eps, scale, out } => Call::L2Norm { x, group, eps, scale, out },
@@ -250,22 +264,13 @@ fn single(g: &Graph<'_>, i: usize) -> Result<Option<Call>, Unsupported> {
         Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } => {
             Call::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out }
         }
-        // The rows that want logits are the last ones, so their buffer is a part of the other one.
-        Op::SelectLogits { .. } => return Ok(None),
-        Op::Route { .. } | Op::ExpertLinear { .. } | Op::ExpertBias { .. } | Op::ExpertSum { .. } => {
-            return Err(no_kernel(&g.plan.ops[i], g));
+        Op::Route { logits, order, out } => Call::Route { logits, order, out },
+        Op::ExpertLinear { x, weight, choice, out } => {
+            Call::ExpertLinear { x, weight, bias: None, choice, out }
         }
-    }))
-}
-
-fn no_kernel(node: &Node, g: &Graph<'_>) -> Unsupported {
-    let weight = node.op.weights().first().map(|&w| g.plan.weight(w).format.name);
-    Unsupported {
-        op: node.op.name().into(),
-        layer: node.layer,
-        label: node.label.into(),
-        format: weight.unwrap_or("-").into(),
-        rows: g.shape.rows,
-        reason: "there is no kernel for this operation yet".into(),
-    }
+        Op::ExpertBias { x, bias, choice, out } => Call::ExpertBias { x, bias, choice, out },
+        Op::ExpertSum { x, choice, scale, out } => Call::ExpertSum { x, choice, scale, added: None, out },
+        // The rows that want logits are the last ones, so their buffer is a part of the other one.
+        Op::SelectLogits { .. } => return None,
+    })
 }

@@ -5,6 +5,7 @@
 
 mod call;
 mod convert;
+mod experts;
 mod fuse;
 mod scratch;
 mod select;
@@ -13,6 +14,7 @@ mod tests;
 
 use crate::{Products, Unsupported};
 pub use call::Call;
+pub(crate) use experts::grouping;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::{attention_shape, delta_net_shape};
@@ -161,7 +163,7 @@ impl<'a> Compiler<'a> {
         let mut steps = match self.calls.get(&logits) {
             Some(steps) => steps.clone(),
             None => {
-                let steps = fuse::lower(&fuse::Graph::new(plan, shape), target.fuse)?;
+                let steps = fuse::lower(&fuse::Graph::new(plan, shape), target.fuse);
                 self.calls.entry(logits).or_insert(steps).clone()
             }
         };
@@ -169,8 +171,9 @@ impl<'a> Compiler<'a> {
             step.product = select::select(plan, target, step, shape, &mut self.products)?;
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
+        let lists = experts::lists(plan, target, &steps, shape);
         let packed = convert::insert(plan, &mut steps);
-        let scratch = scratch::assign(plan, &packed, &steps, &aliases, shape, !target.keep);
+        let scratch = scratch::assign(plan, &packed, &steps, (&aliases, &lists), shape, !target.keep);
         Ok(Schedule { shape, steps, scratch })
     }
 }

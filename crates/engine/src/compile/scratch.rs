@@ -21,6 +21,13 @@ pub struct Place {
     pub rows: u32,
 }
 
+impl Place {
+    /// Where what belongs to the rows as a whole begins: a choice's lists.
+    pub fn behind(&self) -> u64 {
+        self.offset + (u64::from(self.stride) * u64::from(self.rows) * 4).next_multiple_of(ALIGN)
+    }
+}
+
 /// Places of all activation buffers of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
@@ -40,12 +47,13 @@ pub(super) struct Alias {
     pub first_row: u32,
 }
 
-/// Assigns memory to the plan's buffers and to `packed` ones behind them; `reuse` off gives every buffer its own.
+/// Assigns memory to the plan's buffers and to `packed` ones behind them; `reuse` off gives every buffer its own. Some buffers are parts of
+/// others, some have bytes behind their rows.
 pub(super) fn assign(
     plan: &Plan,
     packed: &[Act],
     steps: &[Step],
-    aliases: &[Alias],
+    (aliases, behind): (&[Alias], &[(ActId, u64)]),
     shape: Shape,
     reuse: bool,
 ) -> Scratch {
@@ -66,8 +74,11 @@ pub(super) fn assign(
         life.1 = u32::MAX; // read by the tail and by the host
     }
     let row_count = |id: usize| shape.of(acts[id].rows);
-    let bytes =
-        |id: usize| (u64::from(acts[id].width) * u64::from(row_count(id)) * 4).next_multiple_of(ALIGN);
+    let bytes = |id: usize| {
+        let place = Place { offset: 0, stride: acts[id].width, rows: row_count(id) };
+        let more: u64 = behind.iter().filter(|b| b.0.index() == id).map(|b| b.1).sum();
+        (place.behind() + more).next_multiple_of(ALIGN)
+    };
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].is_some()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(bytes(i)), i));
     let mut places: Vec<Option<Place>> = vec![None; lives.len()];

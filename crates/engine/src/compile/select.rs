@@ -1,6 +1,6 @@
 //! The gate: the kernels' own selection for each call.
 
-use super::{Call, Shape, Step, Target};
+use super::{Call, Shape, Step, Target, experts};
 use crate::Unsupported;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -60,6 +60,15 @@ pub(super) fn select(
         Call::AttentionInput { q, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
             .and_then(|()| rope::supports("qk_norm_rope_kv", q.width, head_size, pairs(table), rows))
             .map(|()| None),
+        Call::Route { logits, out, .. } => {
+            experts::grouping(target.policy, logits.width, out, rows).map(|_| None)
+        }
+        Call::ExpertLinear { weight, choice, .. } => {
+            experts::supports(plan, target.policy, weight, None, choice, rows).map(|()| None)
+        }
+        Call::GatedExperts { gate, up, choice, .. } => {
+            experts::supports(plan, target.policy, gate, Some(up), choice, rows).map(|()| None)
+        }
         Call::Conv { x, weight, .. } => {
             recurrent::conv::supports(x.width, plan.weight(weight).k, rows).map(|()| None)
         }
@@ -73,6 +82,8 @@ pub(super) fn select(
         | Call::Softcap { out, .. }
         | Call::Activate { out, .. }
         | Call::SigmoidGate { out, .. }
+        | Call::ExpertBias { out, .. }
+        | Call::ExpertSum { out, .. }
         | Call::Slice { out, .. } => elementwise::supports(step.call.name(), out.width, rows).map(|()| None),
     };
     answer.map_err(|e| Unsupported {

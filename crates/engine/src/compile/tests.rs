@@ -37,8 +37,20 @@ fn schedule(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
     with_target(fuse, false, |t| compile(plan, t, Shape { rows, logit_rows })).unwrap()
 }
 
-/// Architectures whose operations all have kernels.
-const DENSE: [&str; 6] = ["llama", "qwen2", "qwen3", "gemma3", "gemma4", "qwen35"];
+/// Every architecture.
+const MODELS: [&str; 11] = [
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "gemma4",
+    "qwen35",
+    "qwen3moe",
+    "qwen35moe",
+    "qwen3next",
+    "gemma4moe",
+    "gptoss",
+];
 
 fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
     s.steps.iter().filter(|s| s.layer == Some(layer)).map(|s| (s.label, s.call.name())).collect()
@@ -81,7 +93,7 @@ fn biases_join_their_products_and_residuals_join_norms() {
 
 #[test]
 fn a_shape_is_compiled_as_it_would_be_alone() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         with_target(true, false, |target| {
             let mut compiler = Compiler::new(&plan, target);
@@ -97,7 +109,7 @@ fn a_shape_is_compiled_as_it_would_be_alone() {
 
 #[test]
 fn every_live_operation_is_done_once() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         for (fuse, rows, logit_rows) in [(true, 1, 1), (true, 7, 7), (true, 7, 2), (false, 3, 1)] {
             let s = schedule(&plan, fuse, rows, logit_rows);
@@ -156,7 +168,7 @@ fn products_of_the_same_rows_share_a_conversion() {
 
 #[test]
 fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         let last = plan.ops.iter().filter_map(|n| n.layer).max();
         let s = schedule(&plan, true, 8, 2);
@@ -188,7 +200,7 @@ fn bytes(s: &Schedule, c: Cols) -> Bytes {
 /// buffers that it names.
 #[test]
 fn shared_memory_is_never_overwritten_before_it_was_read() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         let exact = [(1, 1), (5, 1), (5, 3), (4, 4), (6, 0)].map(|c| (c, Precision::Exact));
         let cases = exact.into_iter().chain([(64, 1), (64, 64), (64, 0)].map(|c| (c, Precision::Fast)));
@@ -225,7 +237,7 @@ fn shared_memory_is_never_overwritten_before_it_was_read() {
 /// Barriers as the recorder derives them from bytes equal those that the operations need: sharing memory costs none.
 #[test]
 fn shared_memory_costs_no_barrier() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         for (rows, logit_rows) in [(1, 1), (8, 8), (8, 1), (64, 1), (64, 64)] {
             let s = if rows < 64 {
@@ -274,7 +286,7 @@ fn memory_is_shared() {
 /// Kept activations do not share a byte.
 #[test]
 fn kept_activations_stay_until_the_end() {
-    for name in DENSE {
+    for name in MODELS {
         let plan = plan_of(name);
         for (fuse, logit_rows) in [(true, 1), (false, 5), (true, 2)] {
             let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, logit_rows })).unwrap();
@@ -288,10 +300,13 @@ fn kept_activations_stay_until_the_end() {
 
 #[test]
 fn what_has_no_kernel_is_named() {
-    let plan = plan_of("qwen3moe");
-    let no = with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, logit_rows: 1 })).unwrap_err();
-    assert_eq!((no.op.as_str(), no.layer, no.rows), ("route", Some(0), 3));
-    assert!(no.to_string().contains("layer 0"));
+    let mut plan = plan_of("qwen3moe");
+    let down =
+        plan.ops.iter().find(|n| n.layer == Some(1) && n.label == "expert_down").unwrap().op.weights()[0];
+    plan.weights[down.index()].k = 250;
+    let no = with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, logit_rows: 3 })).unwrap_err();
+    assert_eq!((no.label.as_str(), no.layer, no.rows), ("expert_down", Some(1), 3));
+    assert!(no.to_string().contains("layer 1") && no.reason.contains("250"), "{no}");
 }
 
 /// Where no logits are wanted, the last layer needs its keys and values alone, whatever follows them.
@@ -300,7 +315,29 @@ fn the_last_layer_without_a_head_is_keys_and_values() {
     let mut plan = plan_of("qwen3moe");
     let last = plan.ops.iter().filter_map(|n| n.layer).max();
     plan.ops.retain(|n| n.layer == last);
-    let steps = fuse::lower(&fuse::Graph::new(&plan, Shape { rows: 2, logit_rows: 0 }), true).unwrap();
+    let steps = fuse::lower(&fuse::Graph::new(&plan, Shape { rows: 2, logit_rows: 0 }), true);
     let labels: Vec<&str> = steps.iter().map(|s| s.label).collect();
     assert_eq!(labels, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"]);
+}
+
+/// What follows the router is few calls: experts are never computed one by one.
+#[test]
+fn a_layer_of_experts_is_few_calls() {
+    let calls = |name: &str, rows| names(&schedule(&plan_of(name), true, rows, 1), 0);
+    let of_experts = |name| -> Vec<_> {
+        let all = calls(name, 8);
+        let from = all.iter().position(|c| c.1 == "route").unwrap();
+        all[from..].iter().map(|c| c.1).collect()
+    };
+    assert_eq!(of_experts("qwen3moe"), ["route", "gated_experts", "expert_linear", "expert_sum"]);
+    assert_eq!(of_experts("gptoss"), ["route", "gated_experts", "expert_linear", "expert_sum"]);
+    assert_eq!(of_experts("gemma4moe")[..4], ["route", "rms_norm", "gated_experts", "expert_linear"]);
+    for name in ["qwen3moe", "qwen35moe", "qwen3next", "gemma4moe", "gptoss"] {
+        let (few, many) = (calls(name, 8), calls(name, 512));
+        assert_eq!(few, many, "{name}");
+        // Experts of many rows are packed by a dispatch more. Delta nets have calls of their own.
+        let own =
+            many.iter().filter(|c| c.0.starts_with("delta") || ["conv", "alpha", "beta"].contains(&c.0));
+        assert!(many.len() - own.count() < 19, "{name}: {many:?}");
+    }
 }

@@ -2,7 +2,7 @@
 //! and no watchdog may fire.
 
 use crate::compile::{Call, Shape};
-use zinc_plan::{Plan, WeightId};
+use zinc_plan::{Cols, Plan, WeightId};
 
 /// What a submission may cost: a quarter of a second on the device that [`of`] assumes.
 pub const MOST: u64 = 250_000_000;
@@ -23,9 +23,20 @@ pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
         let elements = u64::from(w.m) * u64::from(w.k);
         (elements * rows / MULTIPLY_ADDS).max(w.row_bytes() as u64 * u64::from(w.m) / BYTES)
     };
+    let experts = |w: WeightId, choice: Cols| {
+        let w = plan.weight(w);
+        let slots = rows * u64::from(choice.width / 2);
+        let used = slots.min(w.experts.into());
+        (u64::from(w.m) * u64::from(w.k) * slots / MULTIPLY_ADDS)
+            .max(w.row_bytes() as u64 * u64::from(w.m) * used / BYTES)
+    };
     match *call {
         Call::Linear { weight, .. } => product(weight),
         Call::GatedLinear { gate, up, .. } => product(gate) + product(up),
+        Call::ExpertLinear { weight, choice, .. } => experts(weight, choice),
+        Call::GatedExperts { gate, up, choice, .. } => {
+            experts(gate, choice) + up.map_or(0, |up| experts(up, choice))
+        }
         Call::Attention { kv, heads, .. } => {
             let spec = plan.kv(kv);
             let keys = u64::from(spec.window.map_or(keys, |w| w.min(keys)));
@@ -34,7 +45,7 @@ pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
         }
         Call::DeltaNet { state, .. } => rows * 4 * plan.state(state).elements() as u64 / MULTIPLY_ADDS,
         _ => {
-            let columns = |all: Vec<zinc_plan::Cols>| all.iter().map(|c| u64::from(c.width)).sum::<u64>();
+            let columns = |all: Vec<Cols>| all.iter().map(|c| u64::from(c.width)).sum::<u64>();
             rows * 4 * (columns(call.reads()) + columns(call.writes())) / BYTES
         }
     }

@@ -7,6 +7,7 @@ mod batch;
 mod buffers;
 mod cost;
 mod cut;
+mod experts;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod greedy;

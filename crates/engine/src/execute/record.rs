@@ -4,7 +4,7 @@ use super::Executor;
 use super::buffers::CANDIDATES;
 use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape, delta_net_shape};
 use crate::{Error, Unsupported};
-use zinc_kernels::gemv::{Epilogue, Gate, Weights};
+use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
 use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
@@ -12,7 +12,7 @@ use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{
     Kernels, Mat, RowInfo, attention, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
 };
-use zinc_plan::{Activation, Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
+use zinc_plan::{Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
 use zinc_vulkan::{Recorder, Slice};
 
 /// Most bytes that attention may use for the key blocks of rows outside tiles; beyond, they are computed in several passes.
@@ -76,17 +76,17 @@ impl<'a> Recording<'a> {
             .ok_or_else(|| Error::Option(format!("buffer {} of the schedule has no place", c.act.0)))
     }
 
-    fn mat(&self, c: Cols) -> Result<Mat<'a>, Error> {
+    pub(super) fn mat(&self, c: Cols) -> Result<Mat<'a>, Error> {
         let place = self.place(c)?;
         let offset = (place.offset / 4) as u32 + c.first;
         Ok(Mat { slice: self.scratch, offset, stride: place.stride, width: c.width })
     }
 
-    fn vector(&self, w: WeightId) -> &'a Slice {
+    pub(super) fn vector(&self, w: WeightId) -> &'a Slice {
         &self.executor.weights[w.index()]
     }
 
-    fn matrix(&self, w: WeightId) -> Weights<'a> {
+    pub(super) fn matrix(&self, w: WeightId) -> Weights<'a> {
         let weight = self.executor.plan.weight(w);
         Weights { slice: self.vector(w), format: weight.format, m: weight.m, k: weight.k }
     }
@@ -179,13 +179,8 @@ impl<'a> Recording<'a> {
                 product::record(k, rec, label, &args, product(step)?)?;
             }
             Call::GatedLinear { x, gate, up, kind, out } => {
-                let kind = match kind {
-                    Activation::SwiGlu => Gate::SwiGlu,
-                    Activation::GeGlu => Gate::GeGlu,
-                    Activation::OaiSwiGlu { .. } => return Err(Error::Option("no fused OAI SwiGLU".into())),
-                };
                 let (weights, up, epilogue) =
-                    (self.matrix(gate), Some((kind, self.matrix(up))), Epilogue::default());
+                    (self.matrix(gate), Some((kind.into(), self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
                 let args = gemv::Args { weights, up, x, columns: rows, epilogue, out };
                 product::record(k, rec, label, &args, product(step)?)?;
@@ -235,6 +230,11 @@ impl<'a> Recording<'a> {
                 attention::attention::record(k, rec, label, &args)?;
             }
             Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, &step.call, rows)?,
+            Call::Route { .. }
+            | Call::ExpertLinear { .. }
+            | Call::GatedExperts { .. }
+            | Call::ExpertBias { .. }
+            | Call::ExpertSum { .. } => self.experts(rec, step)?,
             Call::Add { .. }
             | Call::AddBias { .. }
             | Call::Scale { .. }

@@ -1,0 +1,135 @@
+//! Experts: their calls, how their slots are grouped, which kernels there are.
+
+use super::fuse::Graph;
+use super::{Call, Shape, Step, Target};
+use zinc_kernels::gemv::{ProductClass, select_experts};
+use zinc_kernels::moe::Grouping;
+use zinc_kernels::{Policy, Unsupported};
+use zinc_plan::{ActId, Cols, Op, Plan, WeightId};
+
+/// The product of an expert matrix, and its bias, whose output one operation alone reads.
+struct Product {
+    ops: Vec<usize>,
+    x: Cols,
+    weight: WeightId,
+    bias: Option<WeightId>,
+    choice: Cols,
+}
+
+/// The product that writes these columns for operation `reader` alone.
+fn product(g: &Graph<'_>, out: Cols, reader: usize) -> Option<Product> {
+    let last = g.writer(out).filter(|&w| g.sole_reader(w) == Some(reader))?;
+    let (first, bias) = match *g.op(last) {
+        Op::ExpertBias { x, bias, .. } => {
+            (g.writer(x).filter(|&w| g.sole_reader(w) == Some(last))?, Some(bias))
+        }
+        _ => (last, None),
+    };
+    let &Op::ExpertLinear { x, weight, choice, .. } = g.op(first) else { return None };
+    let ops = if first == last { vec![first] } else { vec![first, last] };
+    Some(Product { ops, x, weight, bias, choice })
+}
+
+/// The experts' products that `Activate` number `i` joins.
+pub(super) fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Activate { kind, gate, up, out } = g.op(i) else { return None };
+    if let Some((slices, both)) = halves(g, i, gate, up) {
+        let &Op::ExpertLinear { x, weight, choice, .. } = g.op(both) else { return None };
+        let call = Call::GatedExperts { x, gate: weight, up: None, biases: None, choice, kind, out };
+        return Some((call, [vec![both], slices, vec![i]].concat()));
+    }
+    let (gate, up) = (product(g, gate, i)?, product(g, up, i)?);
+    let format = |p: &Product| g.plan().weight(p.weight).format;
+    if (gate.x, gate.choice, format(&gate)) != (up.x, up.choice, format(&up)) {
+        return None;
+    }
+    let biases = match (gate.bias, up.bias) {
+        (Some(gate), Some(up)) => Some((gate, up)),
+        (None, None) => None,
+        _ => return None,
+    };
+    let call = Call::GatedExperts {
+        x: gate.x,
+        gate: gate.weight,
+        up: Some(up.weight),
+        biases,
+        choice: gate.choice,
+        kind,
+        out,
+    };
+    Some((call, [gate.ops, up.ops, vec![i]].concat()))
+}
+
+/// The two slices that `Activate` number `i` alone reads, where they are the halves of one product's slots, and that product.
+fn halves(g: &Graph<'_>, i: usize, gate: Cols, up: Cols) -> Option<(Vec<usize>, usize)> {
+    let half = |c: Cols| {
+        let s = g.writer(c).filter(|&s| g.sole_reader(s) == Some(i))?;
+        match *g.op(s) {
+            Op::Slice { x, stride, first, len, .. } if stride == 2 * len => Some((s, x, first, len)),
+            _ => None,
+        }
+    };
+    let ((a, xa, first_a, len), (b, xb, first_b, _)) = (half(gate)?, half(up)?);
+    let both = g.writer(xa)?;
+    let &Op::ExpertLinear { weight, .. } = g.op(both) else { return None };
+    let fits = xa == xb && (first_a, first_b) == (0, len) && g.plan().weight(weight).m == 2 * len;
+    (fits && g.reads_only(both, &[a, b])).then_some((vec![a, b], both))
+}
+
+/// `ExpertLinear` number `i` with its bias.
+pub(super) fn biased(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::ExpertLinear { x, weight, choice, .. } = g.op(i) else { return None };
+    let b = g.sole_reader(i)?;
+    let &Op::ExpertBias { bias, out, .. } = g.op(b) else { return None };
+    Some((Call::ExpertLinear { x, weight, bias: Some(bias), choice, out }, vec![i, b]))
+}
+
+/// `ExpertSum` number `i` and the `Add` of its output to what is there already.
+pub(super) fn added(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::ExpertSum { x, choice, scale, out } = g.op(i) else { return None };
+    let a = g.sole_reader(i)?;
+    let &Op::Add { a: left, b: right, out: sum } = g.op(a) else { return None };
+    let other = if left == out { right } else { left };
+    let fits = other != out && g.ready(other, i);
+    fits.then_some((Call::ExpertSum { x, choice, scale, added: Some(other), out: sum }, vec![i, a]))
+}
+
+/// How the slots of a choice are grouped; `rows` are the choice's.
+pub(crate) fn grouping(
+    policy: &Policy,
+    experts: u32,
+    choice: Cols,
+    rows: u32,
+) -> Result<Grouping, Unsupported> {
+    Grouping::of(policy, experts, choice.width / 2, rows)
+}
+
+/// Whether there is a kernel for a product of so many rows.
+pub(super) fn supports(
+    plan: &Plan,
+    policy: &Policy,
+    weight: WeightId,
+    gate: Option<Option<WeightId>>,
+    choice: Cols,
+    rows: u32,
+) -> Result<(), Unsupported> {
+    let w = plan.weight(weight);
+    let m = if gate == Some(None) { w.m / 2 } else { w.m };
+    let g = grouping(policy, w.experts, choice, rows)?;
+    let class = ProductClass { format: w.format, m, k: w.k, gated: gate.is_some() };
+    select_experts(policy, &class, g.top_k, g.columns()).map(|_| ())
+}
+
+/// Bytes that follow the rows of each choice: its lists.
+pub(super) fn lists(plan: &Plan, target: &Target<'_>, steps: &[Step], shape: Shape) -> Vec<(ActId, u64)> {
+    let of = |step: &Step| match step.call {
+        Call::Route { logits, out, .. } => {
+            let rows = shape.of(plan.act(out.act).rows);
+            // `select` has asked before.
+            let grouping = grouping(target.policy, logits.width, out, rows).ok()?;
+            Some((out.act, grouping.list_bytes()))
+        }
+        _ => None,
+    };
+    steps.iter().filter_map(of).collect()
+}

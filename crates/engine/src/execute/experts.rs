@@ -1,0 +1,87 @@
+//! Dispatches of experts.
+
+use super::record::Recording;
+use crate::Error;
+use crate::compile::{Call, Step, grouping};
+use zinc_kernels::gemv::{Biases, ExpertArgs, Up, record_experts};
+use zinc_kernels::moe::{Grouping, expert_bias, expert_sum, pack, route};
+use zinc_plan::Cols;
+use zinc_vulkan::{Recorder, Slice};
+
+impl Recording<'_> {
+    /// Records a call of this family.
+    pub(super) fn experts(&self, rec: &mut Recorder, step: &Step) -> Result<(), Error> {
+        let k = &self.executor.kernels;
+        let label = step.full_label();
+        let label = label.as_str();
+        match step.call {
+            Call::Route { logits, order, out } => {
+                let (lists, grouping) = self.lists(out, logits.width)?;
+                let (logits, choice) = (self.mat(logits)?, self.mat(out)?);
+                let args = route::Args { logits, order, choice, rows: grouping.rows };
+                route::record(k, rec, label, &args)?;
+                if grouping.is_packed() {
+                    let label = label.replace(step.label, "pack");
+                    pack::record(k, rec, &label, &pack::Args { choice, grouping, lists: &lists })?;
+                }
+            }
+            Call::ExpertLinear { x, weight, bias, choice, out } => {
+                let weights = self.matrix(weight);
+                let (lists, grouping) = self.lists(choice, self.executor.plan.weight(weight).experts)?;
+                let args = ExpertArgs {
+                    weights,
+                    up: None,
+                    biases: bias.map(|b| Biases { first: self.vector(b), up: None }),
+                    x: self.mat(x)?,
+                    grouping,
+                    choice: self.mat(choice)?,
+                    lists: &lists,
+                    out: self.mat(out)?,
+                };
+                record_experts(k, rec, label, &args)?;
+            }
+            Call::GatedExperts { x, gate, up, biases, choice, kind, out } => {
+                let (lists, grouping) = self.lists(choice, self.executor.plan.weight(gate).experts)?;
+                let up = up.map_or(Up::Behind, |w| Up::Apart(self.vector(w)));
+                let args = ExpertArgs {
+                    weights: self.matrix(gate),
+                    up: Some((kind.into(), up)),
+                    biases: biases
+                        .map(|(gate, up)| Biases { first: self.vector(gate), up: Some(self.vector(up)) }),
+                    x: self.mat(x)?,
+                    grouping,
+                    choice: self.mat(choice)?,
+                    lists: &lists,
+                    out: self.mat(out)?,
+                };
+                record_experts(k, rec, label, &args)?;
+            }
+            Call::ExpertBias { x, bias, choice, out } => {
+                let (rows, bias) = (self.place(out)?.rows, self.vector(bias));
+                let (x, choice, out) = (self.mat(x)?, self.mat(choice)?, self.mat(out)?);
+                expert_bias::record(k, rec, label, &expert_bias::Args { x, choice, bias, out, rows })?;
+            }
+            Call::ExpertSum { x, choice, scale, added, out } => {
+                let args = expert_sum::Args {
+                    x: self.mat(x)?,
+                    choice: self.mat(choice)?,
+                    factor: scale.map(|w| self.vector(w)),
+                    added: added.map(|a| self.mat(a)).transpose()?,
+                    rows: self.place(out)?.rows,
+                    out: self.mat(out)?,
+                };
+                expert_sum::record(k, rec, label, &args)?;
+            }
+            _ => return Err(Error::Option(format!("`{}` is not of experts", step.call.name()))),
+        }
+        Ok(())
+    }
+
+    /// The lists behind a choice, and how its slots are grouped.
+    pub(super) fn lists(&self, choice: Cols, experts: u32) -> Result<(Slice, Grouping), Error> {
+        let place = self.place(choice)?;
+        let policy = self.executor.kernels.policy();
+        let grouping = grouping(policy, experts, choice, place.rows).map_err(zinc_kernels::Error::from)?;
+        Ok((self.scratch.slice(place.behind(), grouping.list_bytes())?, grouping))
+    }
+}

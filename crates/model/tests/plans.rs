@@ -33,7 +33,7 @@ fn line(plan: &Plan, node: &Node) -> String {
         }
         Op::RmsNorm { group, .. } | Op::L2Norm { group, .. } => format!(" group {group}"),
         Op::Activate { kind, .. } => format!(" {kind:?}"),
-        Op::Route { order, route, .. } => format!(" {order:?} top {}", plan.route(route).top_k),
+        Op::Route { order, out, .. } => format!(" {order:?} top {}", out.width / 2),
         _ => String::new(),
     };
     format!(

@@ -1,7 +1,7 @@
 //! From operations to calls: dead code, fusion.
 
 use super::{Call, Shape, Step, experts};
-use zinc_plan::{Cols, Op, Plan};
+use zinc_plan::{Activation, Cols, Op, Plan};
 
 /// The operations that matter, with who reads what.
 pub(super) struct Graph<'a> {
@@ -195,7 +195,10 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
 
 /// The products whose outputs `Activate` number `i` joins.
 fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::Activate { kind, gate, up, out } = g.op(i) else { return None };
+    let &Op::Activate { kind: kind @ (Activation::SwiGlu | Activation::GeGlu), gate, up, out } = g.op(i)
+    else {
+        return None;
+    };
     let product = |c: Cols| {
         let p = g.writer(c).filter(|&p| g.sole_reader(p) == Some(i))?;
         match *g.op(p) {

@@ -113,6 +113,23 @@ fn every_call_of_qwen35() {
 }
 
 #[test]
+fn every_call_of_experts() {
+    every_operation("qwen3moe", true);
+    every_operation("gptoss", false);
+}
+
+/// A slot that the packing loses leaves its product as it was: the first call that differs is that product's.
+#[test]
+fn slots_that_are_packed_wrongly() {
+    let mut bench = bench("qwen3moe", KvType::F16, true);
+    let fault = Fault { layer: Some(LAYER), op: "route/pack".into(), row: Some(TOKENS - 1) };
+    let report = bench.validate(Some(fault), false).unwrap();
+    let first = report.first.unwrap_or_else(|| panic!("passed"));
+    assert!(!report.ok && first.layer == Some(LAYER));
+    assert_eq!((first.op.as_str(), first.call.as_str()), ("expert_act", "gated_experts"));
+}
+
+#[test]
 fn every_call_of_gemma3_and_gemma4() {
     every_operation("gemma3", true);
     every_operation("gemma4", true);

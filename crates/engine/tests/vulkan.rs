@@ -67,7 +67,18 @@ macro_rules! architectures {
         }
     )*};
 }
-architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35 qwen3moe qwen35moe qwen3next gemma4moe gptoss];
+architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35 gptoss];
+
+/// Architectures whose caches are those of others.
+macro_rules! experts {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            exact(stringify!($name));
+        }
+    )*};
+}
+experts![qwen3moe qwen35moe qwen3next gemma4moe];
 
 fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);
@@ -78,7 +89,7 @@ fn engine_with(name: &str, change: impl FnOnce(&mut LoadOptions)) -> Engine {
 /// Fusion changes no bit that matters: the unfused schedule stays within the f32 tolerance, and usually equals it.
 #[test]
 fn the_unfused_schedule_agrees() {
-    for fixture in fixtures("qwen2").into_iter().chain(fixtures("gemma3")) {
+    for fixture in ["qwen2", "gemma3", "gemma4moe"].into_iter().flat_map(fixtures) {
         let mut options = common::options(KvType::F32);
         options.fuse = false;
         let mut engine = vulkan(&fixture.model, &options);

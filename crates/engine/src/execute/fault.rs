@@ -2,7 +2,7 @@
 
 use super::record::Recording;
 use super::{Executor, KvType};
-use crate::compile::Step;
+use crate::compile::{Call, Step};
 use crate::validate::Fault;
 use crate::{Error, Sequence};
 use zinc_plan::{Cols, Op};
@@ -11,10 +11,15 @@ use zinc_vulkan::{Buffer, MemoryKind, Recorder, Slice};
 /// What the element becomes: far from any activation, and a number in f16 too.
 const SPOILED: f32 = 300.0;
 
+/// The packing of slots as a kind of operation: a part of `Route`.
+const PACK: &str = "/pack";
+
 /// A fault in the steps of one chunk.
 pub struct Spoil {
     /// The operation of the plan.
     op: usize,
+    /// Instead of the output of a route, its lists: a slot is listed twice and another one not at all.
+    lists: bool,
     /// Row of the batch, counted from its end.
     row: u32,
     /// [`SPOILED`] as f32, then as f16.
@@ -53,7 +58,8 @@ impl Executor {
         let element = |kv| self.key_element(kv, sequence, position, self.plan.kv(kv).key_size / 2);
         let cached = cache.map(element).transpose()?;
         self.forget_programs()?;
-        self.spoil = Some(Spoil { op, row: (tokens - row) as u32, value, cached });
+        let lists = fault.op.ends_with(PACK);
+        self.spoil = Some(Spoil { op, lists, row: (tokens - row) as u32, value, cached });
         Ok(())
     }
 
@@ -66,7 +72,8 @@ impl Executor {
     fn find(&self, fault: &Fault) -> Result<usize, Error> {
         let (label, kind) = fault.op.split_once('/').unwrap_or((&fault.op, ""));
         let is = |n: &zinc_plan::Node| {
-            n.layer == fault.layer && n.label == label && (kind.is_empty() || n.op.name() == kind)
+            let packs = matches!(n.op, Op::Route { .. }) && fault.op.ends_with(PACK);
+            n.layer == fault.layer && n.label == label && (kind.is_empty() || n.op.name() == kind || packs)
         };
         let found = self.plan.ops.iter().position(is);
         found.ok_or_else(|| Error::Option(format!("there is no operation `{fault}` in the plan")))
@@ -79,6 +86,11 @@ impl Recording<'_> {
         let Some(spoil) = self.executor.spoil.as_ref().filter(|s| step.ops.contains(&s.op)) else {
             return Ok(());
         };
+        if let (true, &Call::Route { logits, out, .. }) = (spoil.lists, &step.call) {
+            let (lists, grouping) = self.lists(out, logits.width)?;
+            let slot = |i: u32| lists.slice(4 * u64::from(grouping.pairs_at() + i), 4);
+            return Ok(rec.copy(&slot(1)?, &slot(0)?)?);
+        }
         let writes = step.call.writes();
         let own = self.executor.plan.ops[spoil.op].op.output().filter(|out| writes.contains(out));
         let (value, target) = match (own, step.call.cache(), &spoil.cached) {

@@ -9,7 +9,8 @@ use std::str::FromStr;
 pub struct Fault {
     /// Layer; `None` before the first and after the last.
     pub layer: Option<u32>,
-    /// Label of the operation, `ffn_down`; with its name where a label has several, `q/add_bias`. Where fusion took its output
+    /// Label of the operation, `ffn_down`; with its name where a label has several, `q/add_bias`. `route/pack`
+    /// is the packing of slots by expert: of some row. Where fusion took its output
     /// away, the output of the call that does it.
     pub op: String,
     /// Row among the tokens that are validated; `None`: the last.

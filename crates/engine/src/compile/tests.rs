@@ -338,6 +338,8 @@ fn a_layer_of_experts_is_few_calls() {
         // Experts of many rows are packed by a dispatch more. Delta nets have calls of their own.
         let own =
             many.iter().filter(|c| c.0.starts_with("delta") || ["conv", "alpha", "beta"].contains(&c.0));
-        assert!(many.len() - own.count() < 19, "{name}: {many:?}");
+        // Gemma 4 has ten norms and factors a layer beside them.
+        let most = if name == "gemma4moe" { 26 } else { 19 };
+        assert!(many.len() - own.count() < most, "{name}: {many:?}");
     }
 }

@@ -375,17 +375,27 @@ void add_values(uint first_key) {
     }
 }
 
+// A stage of keys. Meanwhile the next one is loaded.
+void add_slice(uint slice, uint half_) {
+    store_keys();
+    barrier();
+    if (slice + 1 < KEY_SLICES) load_keys(half_, slice + 1);
+    else load_values(half_, 0);
+    add_scores(slice);
+    buffer_ ^= 1;
+}
+
+// Unrolled by hand: loops around so much code are not unrolled everywhere, and matrices that are indexed at run time lie in memory.
+#define ADD_SLICE(i) if (i < KEY_SLICES) add_slice(i, half_);
+#define ADD_SLICES_4(i) ADD_SLICE(i) ADD_SLICE((i + 1)) ADD_SLICE((i + 2)) ADD_SLICE((i + 3))
+
 // KEYS keys from `base` on.
 void add_keys(uint half_, uint base, bool hide, bool more) {
     [[unroll]] for (uint i = 0; i < ROW_TILES * SCORE_TILES; i++) score[i] = Sums(0.0);
-    [[unroll]] for (uint slice = 0; slice < KEY_SLICES; slice++) {
-        store_keys();
-        barrier();
-        if (slice + 1 < KEY_SLICES) load_keys(half_, slice + 1);
-        else load_values(half_, 0);
-        add_scores(slice);
-        buffer_ ^= 1;
-    }
+    ADD_SLICES_4(0)
+    ADD_SLICES_4(4)
+    ADD_SLICES_4(8)
+    ADD_SLICES_4(12)
     if (p.cap != 0.0) cap_scores();
     if (hide) hide_scores(base);
     write_weights();
@@ -422,32 +432,38 @@ void normalise() {
     barrier();
 }
 
+// A matrix of values of the rows start .. end of the tile.
+void write_tile(Sums result, uint t, uint c, uint start, uint end) {
+    Sums factor;
+    coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
+    [[unroll]] for (uint i = 0; i < result.length(); i++) result[i] *= factor[i];
+    subgroupBarrier();
+    coopMatStore(result, scratch, own_scratch, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    subgroupBarrier();
+    [[dont_unroll]] for (uint i = gl_SubgroupInvocationID; i < M * N / 4; i += gl_SubgroupSize) {
+        uint m = first_query + t * M + i / (N / 4), r = m / HEADS, h = m % HEADS;
+        uint column = (column_group * COLUMN_TILES + c) * N + i % (N / 4) * 4;
+        if (r < start || r >= end || h >= heads || column >= VALUE_SIZE) continue;
+        vec4 four = uintBitsToFloat(scratch[own_scratch + i / (N / 4) * TILE_STRIDE + i % (N / 4)]);
+        uint at = (tile_row + r) * p.out_stride + (first_head + h) * VALUE_SIZE + column;
+        if (ALIGNED) {
+            Vec4(p.out_).v[at / 4] = four;
+        } else {
+            for (uint n = 0; n < 4; n++) p.out_.v[at + n] = four[n];
+        }
+    }
+}
+
+#define WRITE(i) if (i < ROW_TILES * COLUMN_TILES) write_tile(value[i], i / COLUMN_TILES, i % COLUMN_TILES, start, end);
+#define WRITE_8(i) WRITE(i) WRITE((i + 1)) WRITE((i + 2)) WRITE((i + 3)) WRITE((i + 4)) WRITE((i + 5)) WRITE((i + 6)) WRITE((i + 7))
+
 // Rows start .. end of the tile.
 void write_values(uint start, uint end) {
     normalise();
-    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
-        Sums factor;
-        coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
-        [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) {
-            Sums result = value[t * COLUMN_TILES + c];
-            [[unroll]] for (uint i = 0; i < result.length(); i++) result[i] *= factor[i];
-            subgroupBarrier();
-            coopMatStore(result, scratch, own_scratch, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-            subgroupBarrier();
-            for (uint i = gl_SubgroupInvocationID; i < M * N / 4; i += gl_SubgroupSize) {
-                uint m = first_query + t * M + i / (N / 4), r = m / HEADS, h = m % HEADS;
-                uint column = (column_group * COLUMN_TILES + c) * N + i % (N / 4) * 4;
-                if (r < start || r >= end || h >= heads || column >= VALUE_SIZE) continue;
-                vec4 four = uintBitsToFloat(scratch[own_scratch + i / (N / 4) * TILE_STRIDE + i % (N / 4)]);
-                uint at = (tile_row + r) * p.out_stride + (first_head + h) * VALUE_SIZE + column;
-                if (ALIGNED) {
-                    Vec4(p.out_).v[at / 4] = four;
-                } else {
-                    for (uint n = 0; n < 4; n++) p.out_.v[at + n] = four[n];
-                }
-            }
-        }
-    }
+    WRITE_8(0)
+    WRITE_8(8)
+    WRITE_8(16)
+    WRITE_8(24)
 }
 
 // Rows start .. end of the tile, which belong to one sequence. Together they see the positions low to high, each of them those

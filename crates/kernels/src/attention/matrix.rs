@@ -111,7 +111,8 @@ impl MatrixTile {
                             // Whatever size is required of the pipeline.
                             && t.threads().is_multiple_of(caps.subgroup.size.max(1))
                     });
-                    if let Some(tile) = tile.and_then(|t| t.fitting(shape, shared)) {
+                    let tile = tile.and_then(|t| t.fitting(shape, shared));
+                    if let Some(tile) = tile.filter(|t| t.is_unrolled(shape)) {
                         return Some(tile);
                     }
                 }
@@ -177,6 +178,12 @@ impl MatrixTile {
             }
         }
         Some(self)
+    }
+
+    /// Whether the shader's code has a place for every stage of keys and every matrix of values.
+    fn is_unrolled(&self, shape: &Shape) -> bool {
+        let stages = shape.key_size.div_ceil(self.matrix[2]) / self.stage_steps;
+        stages <= 16 && self.row_tiles * self.column_tiles(shape) <= 32
     }
 
     /// Pairs of row and query head.

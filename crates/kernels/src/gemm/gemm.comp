@@ -76,23 +76,49 @@ const uint SUMS = W_MATRICES * COLUMN_MATRICES;
 const uint UNITS = UNIT_ROWS * (COLUMNS / SUB_COLUMNS);
 shared float results[UNITS * MATRICES * TM * TN];
 
-// Finishes the results of matrix number i of a subgroup. Which lane has which element of a matrix is the driver's affair: they go through shared
-// memory. A macro, since a loop around so much code is not unrolled everywhere, and sums that are indexed at run time lie in memory: on an
-// H200 that made the whole kernel 8 times slower.
+// The results of a matrix that lies within the result, as `finish`.
+void finish_matrix(uint row, uint column, Sum value, Sum up) {
+    Sum other;
+    coopMatLoad(other, p.scales.v, column, 0, gl_CooperativeMatrixLayoutRowMajor);
+    other = other * (1.0 / WEIGHT_SCALE);
+    value = value * other;
+    if (GATE) {
+        up = up * other;
+        [[unroll]] for (uint e = 0; e < value.length(); e++) value[e] = (GELU ? gelu_tanh(value[e]) : silu(value[e])) * up[e];
+    }
+    if (BIAS) {
+        coopMatLoad(other, p.bias.v, row, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        value = value + other;
+    }
+    if (RESIDUAL) {
+        coopMatLoad(other, p.residual.v, column * p.residual_stride + row, p.residual_stride, gl_CooperativeMatrixLayoutColumnMajor);
+        value = value + other;
+    }
+    coopMatStore(value, p.result.v, column * p.result_stride + row, p.result_stride, gl_CooperativeMatrixLayoutColumnMajor);
+}
+
+// Finishes the results of matrix number i of a subgroup: where all of it is wanted, in its own registers, else through shared memory, since which lane
+// has which element is the driver's affair. A macro, since a loop around so much code is not unrolled everywhere, and sums that are
+// indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
 #define RESULTS(i) \
     if (i < ROW_MATRICES * COLUMN_MATRICES) { \
-        const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES, own = gl_SubgroupID * MATRICES * TM * TN; \
-        [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
-            coopMatStore(sums[c * W_MATRICES + j * ROW_MATRICES + r], results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+        const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES; \
+        const uint row = first_row + unit_row + r * TM, column = first_column + unit_column + c * TN; \
+        if (whole && row + TM <= p.m && column + TN <= p.columns) { \
+            finish_matrix(row, column, sums[c * W_MATRICES + r], sums[c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r]); \
+        } else { \
+            const uint own = gl_SubgroupID * MATRICES * TM * TN; \
+            [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
+                coopMatStore(sums[c * W_MATRICES + j * ROW_MATRICES + r], results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+            } \
+            subgroupMemoryBarrierShared(); \
+            subgroupBarrier(); \
+            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) { \
+                finish(row + e % TM, column + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
+            } \
+            subgroupMemoryBarrierShared(); \
+            subgroupBarrier(); \
         } \
-        subgroupMemoryBarrierShared(); \
-        subgroupBarrier(); \
-        [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) { \
-            uint row = first_row + unit_row + r * TM + e % TM, column = first_column + unit_column + c * TN + e / TM; \
-            finish(row, column, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
-        } \
-        subgroupMemoryBarrierShared(); \
-        subgroupBarrier(); \
     }
 #define RESULTS_4(i) RESULTS(i) RESULTS((i + 1)) RESULTS((i + 2)) RESULTS((i + 3))
 #else
@@ -183,6 +209,10 @@ void main() {
     }
 
 #ifdef MATRIX_KHR
+    // Matrices are read and written where rows begin at multiples of 16 bytes.
+    uint places = uvec2(p.result).x | 4 * p.result_stride;
+    if (RESIDUAL) places |= uvec2(p.residual).x | 4 * p.residual_stride;
+    const bool whole = places % 16 == 0;
     RESULTS_4(0)
     RESULTS_4(4)
     RESULTS_4(8)

@@ -22,7 +22,7 @@ pub fn of_limits(engine: &Engine, results: &[Measured]) -> Outcome<Vec<OfLimit>>
     else {
         return Ok(Vec::new());
     };
-    if !engine.model().plan.routes.is_empty() {
+    if engine.model().plan.weights.iter().any(|w| w.experts > 1) {
         return Ok(Vec::new());
     }
     let products = engine.products(1)?;

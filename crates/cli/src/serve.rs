@@ -51,6 +51,9 @@ struct ListenArgs {
     /// A web origin whose pages may ask, such as `https://example.org`, or `*`; may be repeated. Pages of this machine always may.
     #[arg(long, value_name = "ORIGIN")]
     cors_origin: Vec<String>,
+    /// A name by which requests may address the server, or `*`; may be repeated [default: localhost on this machine alone, else any].
+    #[arg(long, value_name = "NAME")]
+    allowed_host: Vec<String>,
     /// What the model is called [default: the file's name without its ending].
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
@@ -152,6 +155,7 @@ fn config(args: &Args) -> Outcome<Config> {
         queue: args.limits.queue,
         body_limit: usize::try_from(args.limits.max_body).unwrap_or(usize::MAX),
         origins: args.listen.cors_origin.clone(),
+        allowed_hosts: args.listen.allowed_host.clone(),
         keep_alive: Duration::from_secs(args.limits.keep_alive),
         drain: Duration::from_secs(args.limits.drain),
         ..Config::new(name)

@@ -270,3 +270,20 @@ fn logits_without_a_number_are_an_error() {
         assert!(matches!(answer, Err(Error::NotFinite(_))), "temperature {temperature}: {answer:?}");
     }
 }
+
+#[test]
+fn embeddings_are_those_of_the_cpu() {
+    for name in ["qwen3", "gemma4"] {
+        let fixture = fixtures(name).remove(0);
+        let text = common::tokens(&fixture.load_reference(), "tokens_41");
+        let want = common::cpu(&fixture.model, common::options(KvType::F32)).embed(&text).unwrap();
+        let mut options = common::options(KvType::F32);
+        options.chunk = Some(16);
+        let mut engine = vulkan(&fixture.model, &options);
+        let got = engine.embed(&text).unwrap();
+        let error = relative_rms(&got, &want);
+        assert!(error <= tolerance::LOGITS_F32, "{name}: {error:.2e}");
+        assert_eq!(engine.embed(&text).unwrap(), got, "{name}");
+        assert!(matches!(engine.embed(&[]), Err(Error::EmptyPrompt)));
+    }
+}

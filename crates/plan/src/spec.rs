@@ -161,6 +161,11 @@ impl Plan {
         self.logits.width
     }
 
+    /// What the head reads of a row: the final norm's output, `hidden` wide.
+    pub fn hidden(&self) -> Option<Cols> {
+        self.ops.iter().rev().find(|n| n.label == "final_norm").and_then(|n| n.op.output())
+    }
+
     /// For each buffer the first operation that writes it and the last that touches it; `None` where nothing does. The logits live on.
     pub fn lifetimes(&self) -> Vec<Option<(usize, usize)>> {
         let mut lives: Vec<Option<(usize, usize)>> = vec![None; self.acts.len()];

@@ -1,6 +1,7 @@
 //! Around every request: who may ask, and the request log.
 
 use crate::app::Shared;
+use crate::config::Config;
 use crate::error::ApiError;
 use crate::id;
 use crate::metrics::RequestLabels;
@@ -37,8 +38,34 @@ fn is_open(path: &str) -> bool {
     OPEN.contains(&path) || path.starts_with(page::PREFIX)
 }
 
-/// Lets through who has a key, and notes who it is.
+/// Whether a request that names this host may be answered. A web page whose own name was made to point at this machine (DNS rebinding)
+/// is of the server's origin to a browser; the name that it asked for gives it away. Who listens for others has names that only
+/// `allowed_hosts` knows.
+fn may_address(config: &Config, host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let allowed = &config.allowed_hosts;
+    let open = !config.address.ip().is_loopback() && allowed.is_empty();
+    open || ["localhost", "127.0.0.1", "[::1]"].iter().any(|own| name.eq_ignore_ascii_case(own))
+        || config.address.ip().to_string() == name
+        || allowed.iter().any(|a| a == "*" || a.eq_ignore_ascii_case(name))
+}
+
+/// Lets through who asks for a host that is ours and has a key, and notes who it is.
 pub async fn authorise(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let host =
+        request.headers().get(header::HOST).map(|h| String::from_utf8_lossy(h.as_bytes()).into_owned());
+    let host = host.or_else(|| request.uri().authority().map(ToString::to_string));
+    if let Some(host) = host.filter(|host| !may_address(&app.config, host)) {
+        let message = format!(
+            "this server does not go by the name `{host}`\nhint: ask for `localhost`, or start it with `--allowed-host NAME`"
+        );
+        let mut error = ApiError::new(StatusCode::FORBIDDEN, message);
+        error.code = Some("host_not_allowed");
+        return error.into_response();
+    }
     let key = key_of(request.headers()).map(str::to_owned);
     let keys = &app.config.api_keys;
     let path = request.uri().path();
@@ -88,4 +115,32 @@ pub async fn record(State(app): State<Shared>, mut request: Request, next: Next)
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loopback_server_goes_by_its_own_names_and_those_it_was_given() {
+        let mut config = Config::new("m");
+        let may = |config: &Config, host| may_address(config, host);
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]:8080", "[::1]"] {
+            assert!(may(&config, host), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:8080", "localhost.evil.example", "", "127.0.0.1.evil.example:80"]
+        {
+            assert!(!may(&config, host), "{host}");
+        }
+        config.allowed_hosts = vec!["models.example".into()];
+        assert!(may(&config, "Models.Example:443") && !may(&config, "evil.example"));
+        config.address = "0.0.0.0:80".parse().expect("an address");
+        assert!(!may(&config, "evil.example") && may(&config, "models.example"));
+        config.allowed_hosts.clear();
+        assert!(may(&config, "any.example"), "who listens for others has names that are not known");
+        config.address = "127.0.0.1:80".parse().expect("an address");
+        config.allowed_hosts = vec!["*".into()];
+        assert!(may(&config, "any.example"));
+    }
 }

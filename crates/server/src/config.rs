@@ -20,6 +20,9 @@ pub struct Config {
     pub body_limit: usize,
     /// Web origins that may ask; `*` for all.
     pub origins: Vec<String>,
+    /// Names that requests may ask for, beside `localhost` and its addresses; `*` for all. None: on an address of this machine alone
+    /// only those, on others any.
+    pub allowed_hosts: Vec<String>,
     /// How often a silent stream gets a comment, so that no proxy takes it for dead.
     pub keep_alive: Duration,
     /// How long requests may go on after the server was told to stop.
@@ -37,6 +40,7 @@ impl Config {
             queue: 128,
             body_limit: 16 << 20,
             origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(30),
         }

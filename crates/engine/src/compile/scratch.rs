@@ -70,8 +70,11 @@ pub(super) fn assign(
             life.1 = epoch;
         }
     }
-    if let Some(life) = &mut lives[resolve(plan.logits).act.index()] {
-        life.1 = u32::MAX; // read by the tail and by the host
+    // Read by the tail and by the host.
+    for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten() {
+        if let Some(life) = &mut lives[resolve(kept).act.index()] {
+            life.1 = u32::MAX;
+        }
     }
     let row_count = |id: usize| shape.of(acts[id].rows);
     let bytes = |id: usize| {

@@ -11,6 +11,7 @@ mod experts;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod greedy;
+mod hidden;
 mod load_plan;
 mod observe;
 mod record;

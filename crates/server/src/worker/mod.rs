@@ -41,11 +41,14 @@ impl Inbox {
     }
 }
 
+/// Where an embedding goes; the error is for the client.
+type EmbedReply = oneshot::Sender<Result<Vec<f32>, String>>;
+
 /// What the thread is told.
 enum Message {
     Jobs(Vec<Job>),
     /// Compute a text's embedding.
-    Embed(Arc<[u32]>, oneshot::Sender<Result<Vec<f32>, String>>),
+    Embed(Arc<[u32]>, EmbedReply),
     /// End all requests and return.
     Stop,
 }

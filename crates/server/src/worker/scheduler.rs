@@ -3,7 +3,7 @@
 use super::active::Active;
 use super::cache::PrefixCache;
 use super::job::{Event, Job};
-use super::{Inbox, Message};
+use super::{EmbedReply, Inbox, Message};
 use crate::metrics::{Metrics, pages as pages_of};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub struct Scheduler<'t> {
     inbox: Inbox,
     metrics: Arc<Metrics>,
     waiting: VecDeque<Job>,
+    /// Texts whose embeddings are asked for.
+    embedding: VecDeque<(Arc<[u32]>, EmbedReply)>,
     /// Those that were computed longest ago come first.
     running: VecDeque<Active<'t>>,
     cache: PrefixCache,
@@ -42,6 +44,7 @@ impl<'t> Scheduler<'t> {
             inbox,
             metrics,
             waiting,
+            embedding: VecDeque::new(),
             running,
             cache: PrefixCache::default(),
             pages,
@@ -55,6 +58,7 @@ impl<'t> Scheduler<'t> {
     pub fn run(mut self) -> Result<(), Error> {
         while self.receive() {
             self.forget_gone();
+            self.embed()?;
             self.admit();
             let shares = self.shares();
             if !shares.is_empty() {
@@ -70,25 +74,42 @@ impl<'t> Scheduler<'t> {
     /// Takes what has come; waits where there is nothing to do. Whether to go on.
     fn receive(&mut self) -> bool {
         loop {
-            let idle = self.running.is_empty() && self.waiting.is_empty();
+            let idle = self.running.is_empty() && self.waiting.is_empty() && self.embedding.is_empty();
             let message = match idle {
                 true => self.inbox.messages.recv().map_err(|_| TryRecvError::Disconnected),
                 false => self.inbox.messages.try_recv(),
             };
             match message {
                 Ok(Message::Jobs(jobs)) => self.waiting.extend(jobs),
-                Ok(Message::Embed(tokens, reply)) => {
-                    // Nobody may be waiting any more.
-                    if !reply.is_closed() {
-                        let _ = reply.send(self.engine.embed(&tokens).map_err(|e| e.to_string()));
-                    }
-                    if !idle {
-                        return true;
-                    }
-                }
+                Ok(Message::Embed(tokens, reply)) => self.embedding.push_back((tokens, reply)),
                 Err(TryRecvError::Empty) => return true,
                 Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return false,
             }
+        }
+    }
+
+    /// Computes one text's embedding, once a sequence is free; the next one after the next step.
+    ///
+    /// # Errors
+    /// The device is lost.
+    fn embed(&mut self) -> Result<(), Error> {
+        self.embedding.retain(|(_, reply)| !reply.is_closed());
+        if self.running.len() >= self.engine.summary().sequences as usize {
+            return Ok(());
+        }
+        let Some((tokens, reply)) = self.embedding.pop_front() else { return Ok(()) };
+        self.make_room(tokens.len().div_ceil(PAGE_TOKENS as usize));
+        let outcome = self.engine.embed(&tokens);
+        let lost = outcome.as_ref().is_err_and(|e| e.device_lost());
+        let told = outcome.as_ref().map(Vec::clone).map_err(ToString::to_string);
+        // Nobody may be waiting any more.
+        let _ = reply.send(told);
+        match outcome {
+            Err(e) if lost => {
+                self.fail_all(&e.to_string());
+                Err(e)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -257,6 +278,7 @@ impl<'t> Scheduler<'t> {
     }
 
     fn fail_all(&mut self, message: &str) {
+        self.embedding.clear();
         for active in self.running.drain(..) {
             active.send(Event::Failed(message.into()));
         }

@@ -249,6 +249,20 @@ fn keys_and_origins() {
 }
 
 #[test]
+fn a_page_of_another_name_is_refused() {
+    let server = server();
+    for path in ["/", "/v1/models", "/health"] {
+        let reply = server.request("GET", path, &[("host", "evil.example:8080")], b"");
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["code"]),
+            (403, &json!("host_not_allowed")),
+            "{path}"
+        );
+        assert_eq!(server.request("GET", path, &[("host", "127.0.0.1:8080")], b"").status, 200, "{path}");
+    }
+}
+
+#[test]
 fn embeddings_of_texts_and_tokens() {
     let server = server();
     let ask = |input: Value| server.ok("/v1/embeddings", &json!({"input": input}));

@@ -102,7 +102,8 @@ impl TestServer {
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n");
+        let own = if headers.iter().any(|h| h.0 == "host") { "" } else { "host: localhost\r\n" };
+        let mut head = format!("{method} {path} HTTP/1.1\r\n{own}connection: close\r\n");
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }

@@ -59,6 +59,10 @@ fn alone_with_four_and_with_sixteen_on_vulkan() {
         Engine::on_device(gguf, zinc_vulkan::testing::device(), &options, &mut |_| ())
     });
     check(&server, 24, 3);
+    // Embeddings, read in sequences of their own.
+    let embed = json!({"input": vec!["some text"; 3]});
+    let vectors = server.ok("/v1/embeddings", &embed)["data"].clone();
+    assert!((0..3).all(|i| vectors[i]["embedding"] == vectors[0]["embedding"]), "{vectors}");
     // Two choices and a request like them read the same prompt once.
     let before = metric(&server, "zinc_prefix_hit_tokens_total");
     let tokens: Vec<usize> = (0..40).map(|p| 500 - p * 3).collect();

@@ -1,7 +1,7 @@
 //! What is measured on one card with one subgroup size.
 
 use super::models::MODELS;
-use super::{attention, sweep, waves};
+use super::{attention, gemm, sweep, waves};
 use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -26,6 +26,8 @@ pub struct Run {
     pub defaults: Vec<Row>,
     /// Products by width.
     pub sweep: Vec<sweep::Point>,
+    /// Products in tiles on matrix cores.
+    pub gemm: Vec<gemm::Point>,
     /// Attention on matrix cores by head size.
     pub attention: Vec<attention::Point>,
     /// Every other shader: the worst of the pipelines that the kernels' tests make of it.
@@ -146,6 +148,7 @@ pub fn measure(card: &str, lanes: u32) -> Result<Run> {
         }
     }
     let sweep = sweep::products(&Kernels::new(&open()?))?;
+    let gemm = gemm::tiles(&Kernels::new(&open()?))?;
     let attention = attention::tiles(&Kernels::new(&open()?))?;
     let used: HashSet<String> = defaults.iter().map(|row| row.shader.clone()).collect();
     let others = of_suites(&Kernels::new(&open()?), &used)?;
@@ -160,6 +163,7 @@ pub fn measure(card: &str, lanes: u32) -> Result<Run> {
         driver: format!("{} {}", own.driver, own.driver_version),
         defaults,
         sweep,
+        gemm,
         attention,
         others,
     })

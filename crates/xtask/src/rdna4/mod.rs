@@ -5,6 +5,7 @@
 //! makes for full-size models, whatever the kernels are; no list of variants or constants is kept here.
 
 mod attention;
+mod gemm;
 mod measure;
 mod models;
 mod report;

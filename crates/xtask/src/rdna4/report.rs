@@ -33,7 +33,8 @@ pub fn problems(runs: &[Run]) -> Vec<String> {
             .attention
             .iter()
             .map(|p| (format!("attention on matrices, heads of {}", p.head_size), p.figures));
-        for (what, f) in models.chain(products).chain(attention) {
+        let gemm = run.gemm.iter().map(|p| (gemm_name(p), p.figures));
+        for (what, f) in models.chain(products).chain(attention).chain(gemm) {
             let why = match f {
                 Figures { spilled: 1.., .. } => format!("{} registers are spilled", f.spilled),
                 Figures { scratch: 1.., .. } => format!("{} bytes of scratch memory", f.scratch),
@@ -67,13 +68,14 @@ fn json(run: &Run) -> Result<String> {
         Ok(rows.join(",\n  "))
     }
     Ok(format!(
-        "{{\"card\":{:?},\"lanes\":{},\"default\":{},\"driver\":{:?},\n\"defaults\":[\n  {}],\n\"sweep\":[\n  {}],\n\"attention\":[\n  {}],\n\"others\":[\n  {}]}}\n",
+        "{{\"card\":{:?},\"lanes\":{},\"default\":{},\"driver\":{:?},\n\"defaults\":[\n  {}],\n\"sweep\":[\n  {}],\n\"gemm\":[\n  {}],\n\"attention\":[\n  {}],\n\"others\":[\n  {}]}}\n",
         run.card,
         run.lanes,
         run.default,
         run.driver,
         lines(&run.defaults)?,
         lines(&run.sweep)?,
+        lines(&run.gemm)?,
         lines(&run.attention)?,
         lines(&run.others)?
     ))
@@ -93,6 +95,7 @@ fn tables(runs: &[Run]) -> String {
     for format in SWEPT {
         products(&mut out, runs, format);
     }
+    gemm(&mut out, runs);
     attention(&mut out, runs);
     others(&mut out, main);
     out
@@ -180,6 +183,39 @@ fn products(out: &mut String, runs: &[Run], format: &str) {
     out.push('\n');
 }
 
+fn gemm_name(p: &super::gemm::Point) -> String {
+    let [rows, columns, sub_rows, sub_columns] = p.tile;
+    let gated = if p.gated { " gated" } else { "" };
+    format!("gemm {}{gated} {rows}x{columns} of {sub_rows}x{sub_columns}", p.format)
+}
+
+/// Products in tiles on matrix cores.
+fn gemm(out: &mut String, runs: &[Run]) {
+    out.push_str("## Products in tiles on matrix cores\n\nThe policy's tiles for 64, 128 and 512 columns of a matrix of 4096 rows of 4096, which the fast policy takes for prompts: rows x columns of a workgroup, of a subgroup.\n\n| tile | invocations | LDS | code | cycles |");
+    for run in runs {
+        let _ = write!(out, " {} |", label(run));
+    }
+    let _ = writeln!(out, "\n|---|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
+    for p in &runs[0].gemm {
+        let f = &p.figures;
+        let _ = write!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            gemm_name(p),
+            f.invocations,
+            f.lds,
+            f.code,
+            f.inverse_throughput
+        );
+        for run in runs {
+            let same = run.gemm.iter().find(|q| gemm_name(q) == gemm_name(p));
+            let _ = write!(out, " {} |", same.map_or("—".into(), |q| cell(&q.figures)));
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
 /// Attention on matrix cores by head size.
 fn attention(out: &mut String, runs: &[Run]) {
     out.push_str("## Attention on matrix cores\n\nThe policy's tiles for 32 query heads on 8, which the fast policy takes for prompts.\n\n| head | queries x keys, subgroups a row group | invocations | LDS | code | cycles |");
@@ -242,6 +278,7 @@ mod tests {
             driver: "radv Mesa 26".into(),
             defaults: vec![row],
             sweep: vec![point],
+            gemm: vec![],
             attention: vec![],
             others: vec![],
         }

@@ -223,7 +223,8 @@ fn shared_memory_is_never_overwritten_before_it_was_read() {
             };
             for step in &s.steps {
                 for c in step.call.reads() {
-                    let holds = memory[words(c)].iter().all(|&w| w == Some(aliased(c.act)));
+                    let act = Some(aliased(c.act));
+                    let holds = memory[words(c)].iter().all(|&w| w == act);
                     assert!(holds, "{name}, {rows} rows: `{}` reads what is gone", step.full_label());
                 }
                 for c in step.call.writes() {

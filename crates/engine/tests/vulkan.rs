@@ -64,8 +64,7 @@ macro_rules! architectures {
 }
 architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35 gptoss];
 
-/// Architectures whose caches are those of others.
-/// Those whose products differ in what is fused with them: biases, gates, sandwich norms, a hybrid.
+/// Those whose products differ in what is fused with them: biases, gates, sandwich norms, a hybrid, experts.
 macro_rules! fast_policy {
     ($($name:ident)*) => {
         mod fast {
@@ -76,8 +75,9 @@ macro_rules! fast_policy {
         }
     };
 }
-fast_policy!(qwen2 gemma4 qwen35);
+fast_policy![qwen2 gemma4 qwen35 gptoss];
 
+/// Architectures whose caches are those of others.
 macro_rules! experts {
     ($($name:ident)*) => {$(
         #[test]

@@ -42,7 +42,7 @@ pub struct EngineArgs {
     #[cfg(feature = "fault-injection")]
     #[arg(long, value_name = "LAYER:OP[:ROW]", allow_hyphen_values = true)]
     pub inject_fault: Option<zinc_engine::Fault>,
-    /// Tokens that a step of a batched prompt reads at most, on Vulkan [default: what `zinc tune -m FILE` found best, else 512].
+    /// Tokens that a step of a batched prompt reads at most, on Vulkan [default: what `zinc tune -m FILE` found best, else 512, or 2048 under the fast policy on matrix cores].
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub chunk: Option<u32>,
     /// Switch off an accelerated path, to find out whether it is at fault; may be repeated.

@@ -183,6 +183,14 @@ impl Engine {
         }
     }
 
+    /// Tokens of a step of a prompt where none are asked for and none were measured.
+    pub fn default_steps(&self) -> u32 {
+        match &self.backend {
+            Backend::Cpu(cpu) => cpu.chunk as u32,
+            Backend::Vulkan(executor) => executor.default_steps(),
+        }
+    }
+
     /// From now on steps have at most `rows` rows and their products are cut like this: for measurements on a model that stays loaded.
     /// No cut but [`Cut::SerialK`] changes a bit of what is computed.
     ///

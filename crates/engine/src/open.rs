@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
 use zinc_gguf::Gguf;
-use zinc_kernels::{Policy, Precision};
+use zinc_kernels::Precision;
 use zinc_model::Model;
 use zinc_text::Tokenizer;
 use zinc_vulkan::{Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
@@ -86,7 +86,7 @@ fn on_cpu(gguf: Arc<Gguf>, options: &LoadOptions, reasons: Vec<String>) -> Resul
         return Err(crate::validate::nothing_to_compare(&why));
     }
     let cpu = Cpu::new(gguf.clone(), model.plan.clone())?;
-    let chunk = if options.rows() == 1 { 1 } else { CPU_CHUNK };
+    let chunk = if options.rows(CPU_CHUNK as u32) == 1 { 1 } else { CPU_CHUNK };
     let backend = CpuBackend::new(cpu, options.sequences, summary.context, chunk);
     let backend = Backend::Cpu(Box::new(backend));
     summary.load_seconds = started.elapsed().as_secs_f64();
@@ -114,8 +114,7 @@ pub(crate) fn on_device(
         (None, Some(_)) => "tuned",
         (None, None) => "default",
     };
-    let default = Policy::of(&caps).steps(&caps, options.precision);
-    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk).or(Some(default)), ..options.clone() };
+    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk), ..options.clone() };
     let tuned = measured.tiles.classes().next().is_some();
     let (tiles, cut) = match tuned {
         true => ("tuned", Cut::Tuned(Arc::new(measured.tiles))),
@@ -127,8 +126,8 @@ pub(crate) fn on_device(
     }
     let summary = Summary {
         backend: "vulkan",
+        driver: caps.driver_name(),
         device: caps.name,
-        driver: format!("{} {}", caps.driver, caps.driver_version),
         kv_type: options.kv_type.name(),
         policy: options.precision.name(),
         tiles,

@@ -100,15 +100,13 @@ pub struct LoadOptions {
 impl LoadOptions {
     /// Context where none is asked for and the model allows more.
     pub const DEFAULT_CONTEXT: u32 = 4096;
-    /// Rows of a step where nothing is asked for and nothing was measured.
-    pub const DEFAULT_CHUNK: u32 = 512;
     /// The most rows of a step that measurements may ask for.
     pub const MAX_CHUNK: u32 = 4096;
 
-    /// Rows of a step at most, by mode and chunk.
-    pub(crate) fn rows(&self) -> u32 {
+    /// Rows of a step at most, by mode and chunk, or where nothing is asked for.
+    pub(crate) fn rows(&self, default: u32) -> u32 {
         match self.prefill {
-            PrefillMode::Batched | PrefillMode::Validate => self.chunk.unwrap_or(Self::DEFAULT_CHUNK),
+            PrefillMode::Batched | PrefillMode::Validate => self.chunk.unwrap_or(default),
             PrefillMode::PerToken => 1,
         }
     }

@@ -170,7 +170,7 @@ fn a_load_is_planned_without_a_device() {
         let engine = common::cpu(&fixtures(name)[0].model, common::options(KvType::F32));
         let options = common::options(KvType::F16);
         let plan = zinc_engine::plan_without_device(engine.model(), &options, 8 << 30).unwrap();
-        assert_eq!((plan.context, plan.path.chunk), (320, LoadOptions::DEFAULT_CHUNK), "{name}");
+        assert_eq!((plan.context, plan.path.chunk), (320, 512), "{name}");
         let weights = plan.memory.items.iter().find(|i| i.0 == "weights").unwrap().1;
         assert!(weights > 1 << 20 && plan.memory.total() > weights, "{name}");
         let refused = zinc_engine::plan_without_device(engine.model(), &options, weights);

@@ -4,22 +4,7 @@ mod common;
 
 use common::{bits, vulkan};
 use zinc_engine::{Against, Engine, Error, KvType, LoadOptions, ValidateOptions, Want};
-use zinc_testkit::fixtures;
-
-/// Every architecture.
-const MODELS: [&str; 11] = [
-    "llama",
-    "qwen2",
-    "qwen3",
-    "gemma3",
-    "gemma4",
-    "qwen35",
-    "qwen3moe",
-    "qwen35moe",
-    "qwen3next",
-    "gemma4moe",
-    "gptoss",
-];
+use zinc_testkit::{ARCHITECTURES, fixtures};
 
 fn engine_of(name: &str, kv_type: KvType, set: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(kv_type);
@@ -44,7 +29,7 @@ fn what_agrees_passes_and_is_left_as_without() {
     let text = text(26);
     let (history, rest) = text.split_at(5);
     let (rest, next) = rest.split_at(19);
-    for (i, name) in MODELS.into_iter().enumerate() {
+    for (i, name) in ARCHITECTURES.into_iter().enumerate() {
         let kv_type = KvType::ALL[i % 2];
         let options = asking(true, i % 2 == 0);
         let mut engine = engine_of(name, kv_type, |_| ());

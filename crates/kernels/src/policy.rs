@@ -149,13 +149,16 @@ impl GemvPolicy {
 }
 
 impl Policy {
+    /// Rows of a step that bind products by arithmetic where there are no matrix cores.
+    pub const STEPS: u32 = 512;
+
     /// Rows of a step where nothing else is asked for: enough that products are bound by arithmetic. On matrix cores that takes more, since a
     /// tile of a few rows leaves most of them idle.
     pub fn steps(&self, caps: &Capabilities, precision: Precision) -> u32 {
         let on_matrices = matches!(gemm::matrix_of(caps), gemm::Matrix::Khr { .. });
         match precision {
             Precision::Fast if on_matrices && self.class != DeviceClass::Software => 2048,
-            _ => 512,
+            _ => Policy::STEPS,
         }
     }
 

@@ -17,6 +17,21 @@ pub fn fixtures_dir() -> PathBuf {
     places.into_iter().find(|p| p.is_dir()).expect("no fixtures: set ZINC_FIXTURES or restore tests/fixtures")
 }
 
+/// Every architecture, by its fixture.
+pub const ARCHITECTURES: [&str; 11] = [
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "gemma4",
+    "qwen35",
+    "qwen3moe",
+    "qwen35moe",
+    "qwen3next",
+    "gemma4moe",
+    "gptoss",
+];
+
 /// A real model's file by name, from `ZINC_MODELS`, `models/` or `../models`; `None` where it was not fetched, which CI does not allow.
 pub fn model_file(name: &str) -> Option<PathBuf> {
     in_models(name, "fetch it with `scripts/fetch-models.sh`")

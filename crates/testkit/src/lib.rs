@@ -7,6 +7,6 @@ mod shapes;
 pub mod tolerance;
 
 pub use compare::{Mismatch, compare_f32, max_abs_diff, relative_rms};
-pub use files::{Fixture, Reference, fixtures, fixtures_dir, model_file, tokenizer_dir};
+pub use files::{ARCHITECTURES, Fixture, Reference, fixtures, fixtures_dir, model_file, tokenizer_dir};
 pub use rng::Rng;
 pub use shapes::shape_classes;

@@ -43,6 +43,11 @@ impl Capabilities {
         self.problems.is_empty()
     }
 
+    /// The driver and its version, as reports name it: `NVIDIA 580.159.04`.
+    pub fn driver_name(&self) -> String {
+        format!("{} {}", self.driver, self.driver_version)
+    }
+
     /// Whether it is a software driver (lavapipe, SwiftShader): chosen only when asked for.
     pub fn is_software(&self) -> bool {
         self.kind == DeviceKind::Cpu

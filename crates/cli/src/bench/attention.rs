@@ -1,7 +1,7 @@
 //! `zinc bench attention`: attention of many rows over a cache, on made-up keys and values.
 
 use super::FormatArgs;
-use super::report::{program, quoted};
+use super::report::{device_cells, document, headline, quoted};
 use crate::args::DeviceArg;
 use crate::device;
 use crate::error::{Failure, Outcome, error};
@@ -77,11 +77,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     }
     let caps = device.capabilities();
-    let driver = format!("{} {}", caps.driver, caps.driver_version);
     if args.output.json {
         let results: Vec<Value> = results.iter().map(|m| as_json(args, m)).collect();
-        let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
-        output::json(out, &value)?;
+        output::json(out, &document(caps, "results", results.into()))?;
     } else if args.output.csv {
         writeln!(
             out,
@@ -90,11 +88,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         for Measured { head_size, rows, history, timing: t } in &results {
             let shape = format!("{rows},{history},{},{},{head_size}", args.heads, args.kv_heads);
             let times = format!("{},{},{}", t.median_us, t.shortest_us, t.tflops());
-            let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
+            let place = device_cells(caps);
             writeln!(out, "{shape},{},{times},{place}", quoted(&variant_name(&t.variant)))?;
         }
     } else {
-        writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
+        writeln!(out, "{}", headline(caps))?;
         writeln!(out, "{} query heads on {} heads\n", args.heads, args.kv_heads)?;
         table(&results).write(out, 0)?;
     }

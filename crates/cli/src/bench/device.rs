@@ -1,12 +1,12 @@
 //! `zinc bench device`: what the device can do at most, and keeping it.
 
-use super::report::program;
+use super::report::{document, headline};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Failure, Outcome, error, file, invalid};
 use crate::load::tell;
 use crate::output::{self, Align, Table};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let caps = device.capabilities();
     let figures = measure(&Kernels::new(&device), args)?;
     let kept = figures.write(caps, &CacheLocation::User)?;
-    let value = as_json(caps, &figures);
+    let value = document(caps, "figures", json!(figures));
     match &args.json {
         Some(None) => return Ok(output::json(out, &value)?),
         Some(Some(path)) => {
@@ -112,8 +112,7 @@ fn failure(e: Failed) -> Failure {
 }
 
 fn as_text(caps: &Capabilities, f: &DeviceFigures, out: &mut dyn Write) -> Outcome {
-    let driver = format!("{} {}", caps.driver, caps.driver_version);
-    writeln!(out, "zinc {} on {} ({driver})\n", env!("ZINC_VERSION"), caps.name)?;
+    writeln!(out, "{}\n", headline(caps))?;
     let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
     let size = output::bytes(f.buffer_bytes);
     let mut line =
@@ -142,9 +141,4 @@ fn as_text(caps: &Capabilities, f: &DeviceFigures, out: &mut dyn Write) -> Outco
         table.row([m.scope.clone(), m.types.clone(), size, m.threads.to_string(), rate]);
     }
     Ok(table.write(out, 0)?)
-}
-
-fn as_json(caps: &Capabilities, figures: &DeviceFigures) -> Value {
-    let driver = format!("{} {}", caps.driver, caps.driver_version);
-    json!({ "zinc": program(), "device": caps.name, "driver": driver, "figures": figures })
 }

@@ -2,7 +2,7 @@
 
 use super::FormatArgs;
 use super::kernels::{format, row_length};
-use super::report::{gemm_tile_json, gemm_tile_name, program, quoted};
+use super::report::{device_cells, document, gemm_tile_json, gemm_tile_name, headline, quoted};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
@@ -63,11 +63,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     }
     let caps = device.capabilities();
-    let driver = format!("{} {}", caps.driver, caps.driver_version);
     if args.output.json {
         let results: Vec<Value> = results.iter().map(|m| as_json(args, m)).collect();
-        let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
-        output::json(out, &value)?;
+        output::json(out, &document(caps, "results", results.into()))?;
     } else if args.output.csv {
         writeln!(
             out,
@@ -76,11 +74,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         for (format, columns, own, t) in &results {
             let shape = format!("{},{},{},{columns}", args.rows, args.inner, args.gated);
             let times = format!("{},{},{},{}", t.median_us, t.shortest_us, t.convert_us, t.tflops());
-            let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
+            let place = device_cells(caps);
             writeln!(out, "{format},{shape},{},{own},{times},{place}", quoted(&gemm_tile_name(&t.tile)))?;
         }
     } else {
-        writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
+        writeln!(out, "{}", headline(caps))?;
         let matrices = if args.gated { "gate and up of " } else { "" };
         writeln!(out, "{matrices}{} x {}; `*` is what the policy takes\n", args.rows, args.inner)?;
         table(&results).write(out, 0)?;

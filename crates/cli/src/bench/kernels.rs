@@ -1,7 +1,7 @@
 //! `zinc bench kernels`: the read bandwidth of matrix-vector products, on weights that no cache holds.
 
 use super::FormatArgs;
-use super::report::{product_json, product_name, program, quoted};
+use super::report::{device_cells, document, headline, product_json, product_name, quoted};
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
@@ -139,12 +139,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     }
     let caps = device.capabilities();
-    let driver = format!("{} {}", caps.driver, caps.driver_version);
     let limit = DeviceFigures::read(caps, &CacheLocation::User).map(|f| f.read_gb_per_s);
     if args.output.json {
         let results: Vec<Value> = results.iter().map(|(f, t)| as_json(args, f, t, limit)).collect();
-        let value = json!({ "zinc": program(), "device": caps.name, "driver": driver, "results": results });
-        output::json(out, &value)?;
+        output::json(out, &document(caps, "results", results.into()))?;
     } else if args.output.csv {
         writeln!(
             out,
@@ -156,11 +154,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let tile = product_name(t.product);
             let tile = format!("{},{}", t.product.family(), quoted(&tile));
             let rates = format!("{},{}", t.alone_gb_per_s(), t.streamed_gb_per_s());
-            let place = format!("{},{}", quoted(&caps.name), quoted(&driver));
+            let place = device_cells(caps);
             writeln!(out, "{f},{shape},{tile},{times},{rates},{place}")?;
         }
     } else {
-        writeln!(out, "zinc {} on {} ({driver})", env!("ZINC_VERSION"), caps.name)?;
+        writeln!(out, "{}", headline(caps))?;
         writeln!(
             out,
             "{} x {}{} by {}\n",

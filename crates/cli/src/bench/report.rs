@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use zinc_engine::{Engine, OpTime, Product, Products, Tile};
 use zinc_kernels::{dot, gemm};
+use zinc_vulkan::Capabilities;
 
 /// Version and commit of this program.
 pub fn program() -> Value {
@@ -289,6 +290,21 @@ fn tile_json(t: Tile) -> Value {
         "lanes": t.lanes, "parts": t.parts, "spread": t.spread, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups,
         "stage": t.stage,
     })
+}
+
+/// The first line of a report of measurements on a device.
+pub fn headline(caps: &Capabilities) -> String {
+    format!("zinc {} on {} ({})", env!("ZINC_VERSION"), caps.name, caps.driver_name())
+}
+
+/// Measurements on a device as JSON, under the name `of`.
+pub fn document(caps: &Capabilities, of: &str, results: Value) -> Value {
+    json!({ "zinc": program(), "device": caps.name, "driver": caps.driver_name(), of: results })
+}
+
+/// The last two cells of a measurement's line in CSV: device and driver.
+pub fn device_cells(caps: &Capabilities) -> String {
+    format!("{},{}", quoted(&caps.name), quoted(&caps.driver_name()))
 }
 
 /// A cell of CSV (RFC 4180).

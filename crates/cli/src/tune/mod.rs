@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::args::{DeviceArg, byte_size};
-use crate::bench::report::program;
+use crate::bench::report::{headline, program};
 use crate::device;
 use crate::error::{Outcome, error, usage};
 use crate::load::{PolicyArg, tell};
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT", requires = "model")]
     only: Option<OnlyArg>,
     /// Tokens of a step to try with the model.
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,256,512,1024", value_parser = clap::value_parser!(u32).range(1..=LoadOptions::MAX_CHUNK as i64))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,256,512,1024,2048", value_parser = clap::value_parser!(u32).range(1..=LoadOptions::MAX_CHUNK as i64))]
     chunks: Vec<u32>,
     /// Arithmetic that steps are measured with [default: that of a load].
     #[arg(long, value_enum)]
@@ -213,14 +213,7 @@ fn shape_name(s: &GemvShape) -> String {
 impl Report<'_> {
     fn as_text(&self, out: &mut dyn Write) -> Outcome {
         let caps = self.caps;
-        writeln!(
-            out,
-            "zinc {} on {} ({} {})\n",
-            env!("ZINC_VERSION"),
-            caps.name,
-            caps.driver,
-            caps.driver_version
-        )?;
+        writeln!(out, "{}\n", headline(caps))?;
         let mut table = Table::new(&[
             ("format", Align::Left),
             ("product", Align::Left),
@@ -274,7 +267,7 @@ impl Report<'_> {
             .collect();
         let caps = self.caps;
         json!({
-            "zinc": program(), "device": caps.name, "driver": format!("{} {}", caps.driver, caps.driver_version),
+            "zinc": program(), "device": caps.name, "driver": caps.driver_name(),
             "file": self.file.path().display().to_string(), "stored": !self.dry_run, "results": results,
             "steps": self.steps.map(Steps::as_json),
         })

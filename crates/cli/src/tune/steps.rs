@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zinc_engine::{Cut, Engine, LoadOptions, Measured, PrefillMode, model_class};
 use zinc_gguf::Gguf;
+use zinc_kernels::Policy;
 use zinc_vulkan::Device;
 
 /// What was measured.
@@ -35,7 +36,9 @@ pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) 
         options.precision = policy.precision();
     }
     let mut widths = args.chunks.clone();
-    widths.push(LoadOptions::DEFAULT_CHUNK.min(args.chunks.iter().copied().max().unwrap_or(1)));
+    let caps = device.capabilities();
+    let default = Policy::of(caps).steps(caps, options.precision);
+    widths.push(default.min(args.chunks.iter().copied().max().unwrap_or(1)));
     widths.sort_unstable();
     widths.dedup();
     options.chunk = widths.last().copied();
@@ -66,17 +69,16 @@ pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) 
         bench.engine.set_steps(rows, cut.clone())?;
         rates.push((rows, bench.prefill(prompt, 0)?.median()));
     }
-    let best = best(&rates);
+    let best = best(&rates, default);
     measured.chunks.insert(class.clone(), best);
     Ok(Steps { model: class, policy: options.precision.name(), prompt, rates, best })
 }
 
 /// The fastest width; the default where no other is clearly faster, or the narrowest of those that are as good.
-fn best(rates: &[(u32, f64)]) -> u32 {
+fn best(rates: &[(u32, f64)], default: u32) -> u32 {
     let fastest = rates.iter().map(|r| r.1).fold(0.0, f64::max);
     let as_good = || rates.iter().filter(|r| r.1 * CLEARLY >= fastest).map(|r| r.0);
-    let default = as_good().find(|&rows| rows == LoadOptions::DEFAULT_CHUNK);
-    default.or(as_good().min()).unwrap_or(LoadOptions::DEFAULT_CHUNK)
+    as_good().find(|&rows| rows == default).or(as_good().min()).unwrap_or(default)
 }
 
 impl Steps {
@@ -104,9 +106,10 @@ mod tests {
 
     #[test]
     fn the_default_stays_unless_another_width_is_clearly_faster() {
-        assert_eq!(best(&[(128, 90.0), (512, 100.0), (1024, 102.0)]), 512);
-        assert_eq!(best(&[(128, 90.0), (512, 100.0), (1024, 110.0)]), 1024);
-        assert_eq!(best(&[(128, 109.0), (512, 100.0), (1024, 110.0)]), 128);
-        assert_eq!(best(&[(4, 1.0), (8, 5.0)]), 8);
+        assert_eq!(best(&[(128, 90.0), (512, 100.0), (1024, 102.0)], 512), 512);
+        assert_eq!(best(&[(128, 90.0), (512, 100.0), (1024, 110.0)], 512), 1024);
+        assert_eq!(best(&[(128, 109.0), (512, 100.0), (1024, 110.0)], 512), 128);
+        assert_eq!(best(&[(4, 1.0), (8, 5.0)], 512), 8);
+        assert_eq!(best(&[(512, 99.0), (1024, 100.0), (2048, 98.0)], 2048), 2048);
     }
 }

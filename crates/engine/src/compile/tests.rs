@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use zinc_gguf::Gguf;
 use zinc_model::Model;
 use zinc_plan::{ActId, Cols};
+use zinc_testkit::ARCHITECTURES;
 
 /// A device that nobody owns.
 fn caps() -> Capabilities {
@@ -36,21 +37,6 @@ fn plan_of(fixture: &str) -> Plan {
 fn schedule(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
     with_target(fuse, false, |t| compile(plan, t, Shape { rows, logit_rows })).unwrap()
 }
-
-/// Every architecture.
-const MODELS: [&str; 11] = [
-    "llama",
-    "qwen2",
-    "qwen3",
-    "gemma3",
-    "gemma4",
-    "qwen35",
-    "qwen3moe",
-    "qwen35moe",
-    "qwen3next",
-    "gemma4moe",
-    "gptoss",
-];
 
 fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
     s.steps.iter().filter(|s| s.layer == Some(layer)).map(|s| (s.label, s.call.name())).collect()
@@ -93,7 +79,7 @@ fn biases_join_their_products_and_residuals_join_norms() {
 
 #[test]
 fn a_shape_is_compiled_as_it_would_be_alone() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         with_target(true, false, |target| {
             let mut compiler = Compiler::new(&plan, target);
@@ -109,7 +95,7 @@ fn a_shape_is_compiled_as_it_would_be_alone() {
 
 #[test]
 fn every_live_operation_is_done_once() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         for (fuse, rows, logit_rows) in [(true, 1, 1), (true, 7, 7), (true, 7, 2), (false, 3, 1)] {
             let s = schedule(&plan, fuse, rows, logit_rows);
@@ -168,7 +154,7 @@ fn products_of_the_same_rows_share_a_conversion() {
 
 #[test]
 fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         let last = plan.ops.iter().filter_map(|n| n.layer).max();
         let s = schedule(&plan, true, 8, 2);
@@ -200,7 +186,7 @@ fn bytes(s: &Schedule, c: Cols) -> Bytes {
 /// buffers that it names.
 #[test]
 fn shared_memory_is_never_overwritten_before_it_was_read() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         let exact = [(1, 1), (5, 1), (5, 3), (4, 4), (6, 0)].map(|c| (c, Precision::Exact));
         let cases = exact.into_iter().chain([(64, 1), (64, 64), (64, 0)].map(|c| (c, Precision::Fast)));
@@ -238,7 +224,7 @@ fn shared_memory_is_never_overwritten_before_it_was_read() {
 /// Barriers as the recorder derives them from bytes equal those that the operations need: sharing memory costs none.
 #[test]
 fn shared_memory_costs_no_barrier() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         for (rows, logit_rows) in [(1, 1), (8, 8), (8, 1), (64, 1), (64, 64)] {
             let s = if rows < 64 {
@@ -287,7 +273,7 @@ fn memory_is_shared() {
 /// Kept activations do not share a byte.
 #[test]
 fn kept_activations_stay_until_the_end() {
-    for name in MODELS {
+    for name in ARCHITECTURES {
         let plan = plan_of(name);
         for (fuse, logit_rows) in [(true, 1), (false, 5), (true, 2)] {
             let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, logit_rows })).unwrap();

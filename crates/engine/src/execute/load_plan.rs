@@ -64,7 +64,8 @@ pub(super) fn plan(
     available: u64,
     work: &dyn Fn(Shape, u32) -> Result<u64, Unsupported>,
 ) -> Result<Planned, Error> {
-    let (compiled, mut schedules, mut fallbacks) = compile_all(plan, target, options.rows().max(1))?;
+    let chunk = options.rows(target.policy.steps(target.caps, target.precision)).max(1);
+    let (compiled, mut schedules, mut fallbacks) = compile_all(plan, target, chunk)?;
     let vector = weights::vectors(plan);
     let weights = place_weights(plan, |i| vector[i], max_buffer)?.0.total();
     let mut too_wide: Option<DoesNotFit> = None;

@@ -144,6 +144,11 @@ impl Executor {
         self.precision
     }
 
+    /// Rows of a prefill step where nothing is asked for.
+    pub fn default_steps(&self) -> u32 {
+        self.kernels.policy().steps(self.kernels.caps(), self.precision)
+    }
+
     /// Rows of a prefill step at most.
     pub fn chunk(&self) -> u32 {
         self.widths.widest()

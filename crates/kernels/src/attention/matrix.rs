@@ -2,31 +2,14 @@
 
 use super::Shape;
 use super::attention::Args;
-use crate::launch::{Launch, refuse};
+use super::tiled::{self, Tiles, record_tiles};
 use crate::{Error, Kernel, Kernels};
-use bytemuck::{Pod, Zeroable};
-use zinc_vulkan::{Binding, Capabilities, ComponentType, MatrixScope, MatrixShape, Recorder};
+use zinc_vulkan::{Access, Capabilities, ComponentType, MatrixScope, MatrixShape, Recorder};
 
-pub(super) const KERNEL: Kernel =
-    Kernel { stem: "attention_matrix", bindings: 7, params_bytes: size_of::<Params>() as u32 };
+pub(super) const KERNEL: Kernel = tiled::kernel("attention_matrix");
 
 /// Scores are powers of two in the shader.
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
-    q_stride: u32,
-    out_stride: u32,
-    rows: u32,
-    kv_heads: u32,
-    group: u32,
-    max_pages: u32,
-    window: u32,
-    query_scale: f32,
-    cap: f32,
-    has_sinks: u32,
-}
 
 /// Tuning of tiles on matrix cores. None of it changes what a row's result depends on, but `keys` changes the order of its sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,43 +293,13 @@ pub(super) fn record(
     args: &Args<'_>,
     tile: &MatrixTile,
 ) -> Result<(), Error> {
-    let (cache, rows) = (&args.cache, args.rows);
-    let tiles = rows.div_ceil(tile.rows());
-    if tiles > 65_535 {
-        return Ok(refuse("attention", format!("{rows} rows in tiles of {}", tile.rows()))?);
-    }
-    let (query_scale, cap) = score_rule(args.scale, args.softcap);
-    let params = Params {
-        q_stride: args.q.stride,
-        out_stride: args.out.stride,
-        rows,
-        kv_heads: cache.kv_heads,
-        group: args.shape().group(),
-        max_pages: cache.max_pages,
-        window: args.window.unwrap_or(0),
-        query_scale,
-        cap,
-        has_sinks: u32::from(args.sinks.is_some()),
+    let tiles = Tiles {
+        kernel: &KERNEL,
+        specialization: &tile.specialization(&args.shape(), tiled::is_vec4(args)),
+        rows: tile.rows(),
+        splits: tile.splits,
+        scores: score_rule(args.scale, args.softcap),
+        out: Access::Write,
     };
-    k.launch(
-        rec,
-        &Launch {
-            kernel: &KERNEL,
-            variant: &[("KV", cache.kind.name())],
-            specialization: &tile
-                .specialization(&args.shape(), args.q.is_vec4(rows) && args.out.is_vec4(rows)),
-            bindings: &[
-                Binding::read(&args.q.bytes(rows)?),
-                Binding::read(cache.k),
-                Binding::read(cache.v),
-                Binding::read(args.row_info),
-                Binding::read(cache.pages),
-                Binding::read(args.sinks.unwrap_or(args.row_info)),
-                Binding::write(&args.out.bytes(rows)?),
-            ],
-            params: bytemuck::bytes_of(&params),
-            groups: [tiles, cache.kv_heads * tile.splits, 1],
-            label,
-        },
-    )
+    record_tiles(k, rec, label, args, &tiles)
 }

@@ -169,14 +169,27 @@ fn same(got: &[f32], want: &[f32], what: &str) -> Result<(), Failure> {
 /// Sizes of steps that cut a text in every way around the taps.
 const STEPS: [usize; 8] = [1, 1, 1, 2, 3, 4, 17, 8];
 
-/// The rows of a text in one step, and in [`STEPS`].
-fn in_steps(step: &mut dyn FnMut(usize, usize, u32) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut first = 0;
+/// The rows of a text in one step and in [`STEPS`] give the same bits, as results and as the state of `state` elements that is left. `run` takes the first
+/// row, the table of a part of so many rows, and the states, of which a part leaves number 1.
+fn in_steps(
+    s: &Suite<'_>,
+    state: usize,
+    run: impl Fn(usize, usize, &Table, &Slice) -> Result<Vec<f32>, Failure>,
+) -> Result<(), Failure> {
+    let step = |first: usize, rows: usize, from: u32, states: &Slice| {
+        let part = PartRows { from, to: 1, plain: rows as u32 - 1, with_logits: 1 };
+        run(first, rows, &Table::of(s, 0, &[part], 2)?, states)
+    };
+    let states = [s.values(&vec![f32::NAN; 2 * state])?, s.values(&vec![f32::NAN; 2 * state])?];
+    let at_once = step(0, STEPS.iter().sum(), NO_STATE, &states[0])?;
+    let (mut stepped, mut first) = (vec![], 0);
     for rows in STEPS {
-        step(first, rows, if first == 0 { NO_STATE } else { 1 })?;
+        stepped.extend(step(first, rows, if first == 0 { NO_STATE } else { 1 }, &states[1])?);
         first += rows;
     }
-    Ok(())
+    same(&stepped, &at_once, "output")?;
+    let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
+    same(&b?[state..], &a?[state..], "state")
 }
 
 fn convolution_in_steps(s: &Suite<'_>) -> Result<(), Failure> {
@@ -184,27 +197,15 @@ fn convolution_in_steps(s: &Suite<'_>) -> Result<(), Failure> {
     let (channels, taps, all) = (65, 4, STEPS.iter().sum::<usize>());
     let x = Host::random(&mut rng, all, channels, 1.0);
     let weight = s.values(&rng.normals(channels * taps, 0.5))?;
-    let run = |first: usize, rows: usize, from: u32, state: &Slice| {
-        let part = PartRows { from, to: 1, plain: rows as u32 - 1, with_logits: 1 };
-        let table = Table::of(s, 0, &[part], 2)?;
+    in_steps(s, (taps - 1) * channels, |first, rows, table, state| {
         let data = x.data[first * channels..][..rows * channels].to_vec();
         let (x_on, out) = (s.upload(&Host { width: channels, data })?, s.output(rows, channels)?);
         let (x, parts) = (x_on.mat(), table.parts());
         let (taps, rows) = (taps as u32, rows as u32);
         let args = conv::Args { x, weight: &weight, taps, state, parts, out: out.mat(), rows };
         s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
-        Ok::<_, Failure>(s.read(&out)?.data)
-    };
-    let states = [s.values(&vec![f32::NAN; 6 * channels])?, s.values(&vec![f32::NAN; 6 * channels])?];
-    let at_once = run(0, all, NO_STATE, &states[0])?;
-    let mut stepped = vec![];
-    in_steps(&mut |first, rows, from| {
-        stepped.extend(run(first, rows, from, &states[1])?);
-        Ok(())
-    })?;
-    same(&stepped, &at_once, "output")?;
-    let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
-    same(&b?[3 * channels..6 * channels], &a?[3 * channels..6 * channels], "state")
+        Ok(s.read(&out)?.data)
+    })
 }
 
 /// What a delta net reads, on the host.
@@ -333,23 +334,10 @@ fn scan_in_steps(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
     let mut rng = s.rng();
     let all = STEPS.iter().sum::<usize>();
     let inputs = Inputs::random(&mut rng, shape, all);
-    let run = |first: usize, rows: usize, from: u32, state: &Slice| {
-        let part = PartRows { from, to: 1, plain: rows as u32 - 1, with_logits: 1 };
-        let table = Table::of(s, 0, &[part], 2)?;
-        let out = inputs.rows(first, rows).run(s, shape, &table, state, Layout::Columns)?;
-        Ok::<_, Failure>(s.read(&out)?.data)
-    };
-    let n = state_len(shape);
-    let states = [s.values(&vec![f32::NAN; 2 * n])?, s.values(&vec![f32::NAN; 2 * n])?];
-    let at_once = run(0, all, NO_STATE, &states[0])?;
-    let mut stepped = vec![];
-    in_steps(&mut |first, rows, from| {
-        stepped.extend(run(first, rows, from, &states[1])?);
-        Ok(())
-    })?;
-    same(&stepped, &at_once, "output")?;
-    let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
-    same(&b?[n..2 * n], &a?[n..2 * n], "state")
+    in_steps(s, state_len(shape), |first, rows, table, state| {
+        let out = inputs.rows(first, rows).run(s, shape, table, state, Layout::Columns)?;
+        Ok(s.read(&out)?.data)
+    })
 }
 
 /// Gates that are open or closed altogether, whose exponentials would overflow.

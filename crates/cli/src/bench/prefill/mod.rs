@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use ways::Way;
 use zinc_engine::{Engine, LoadOptions, PrefillMode};
 use zinc_gguf::Gguf;
+use zinc_kernels::Policy;
 use zinc_model::Model;
 
 /// Measures each way to read a prompt: a token a step, batched with serial-K and with K-parallel products, and the default.
@@ -158,7 +159,7 @@ pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> 
     // Steps that were tuned are wide enough for what has no more columns than a workgroup.
     options.chunk = match options.chunk {
         Some(asked) => Some(asked.max(widest)),
-        None if widest > 64 => Some(widest.max(LoadOptions::DEFAULT_CHUNK)),
+        None if widest > 64 => Some(widest.max(Policy::STEPS)),
         None => None,
     };
     Ok(options)
@@ -167,9 +168,9 @@ pub fn options(engine: &EngineArgs, model: &Path, widest: u32, context: u32) -> 
 /// Rows of a step where nothing is measured: as asked for, tuned, or the default.
 pub fn default_rows(args: &EngineArgs, engine: &Engine) -> u32 {
     let loaded = engine.prefill_path().chunk;
-    args.chunk
-        .unwrap_or(if engine.summary().steps == "tuned" { loaded } else { LoadOptions::DEFAULT_CHUNK })
-        .min(loaded)
+    // Wider steps may have been asked for, that hold the most columns.
+    let default = if engine.summary().steps == "asked for" { engine.default_steps() } else { loaded };
+    args.chunk.unwrap_or(default).min(loaded)
 }
 
 impl HowLong {

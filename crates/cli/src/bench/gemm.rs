@@ -6,12 +6,14 @@ use super::report::{device_cells, document, gemm_tile_json, gemm_tile_name, head
 use crate::args::{DeviceArg, byte_size};
 use crate::device;
 use crate::error::{Outcome, error};
-use crate::output::{self, Align, Table};
+use crate::load::tell;
+use crate::output::{self, Align, Table, plural};
 use serde_json::{Value, json};
 use std::io::Write;
-use zinc_kernels::Kernels;
-use zinc_kernels::gemm::{BenchShape, BenchTiming, bench, candidates};
+use std::time::Instant;
+use zinc_kernels::gemm::{Bench, BenchTiming, Tile, candidates, select};
 use zinc_kernels::gemv::ProductClass;
+use zinc_kernels::{Kernels, Unsupported};
 use zinc_quant::{FormatRef, formats};
 
 /// Measures products of many columns, as prompts need them, with f16 factors: time, and products and sums a second.
@@ -24,18 +26,13 @@ pub struct Args {
     /// Formats, separated by commas [default: all].
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
     format: Vec<FormatRef>,
-    /// Rows of the matrix.
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
-    rows: u32,
-    /// Elements of a row, a multiple of 256.
-    #[arg(long, value_name = "N", default_value_t = 14336, value_parser = row_length)]
-    inner: u32,
+    /// Rows and elements of a row (a multiple of 256) of the matrices, separated by commas, with `:gated` behind where there are two of them, the
+    /// second one gated by the activation of the first one's product.
+    #[arg(long, value_name = "ROWSxINNER", value_delimiter = ',', default_value = "4096x14336", value_parser = size)]
+    shape: Vec<Size>,
     /// Columns, separated by commas.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=16384))]
     columns: Vec<u32>,
-    /// Two matrices, the second one gated by the activation of the first one's product.
-    #[arg(long)]
-    gated: bool,
     /// Bytes of matrices to go through in turn: more than the device's cache.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = byte_size)]
     rotate: u64,
@@ -49,8 +46,24 @@ pub struct Args {
     output: FormatArgs,
 }
 
-/// A measurement: format, columns, whether the policy takes the tile, times.
-type Measured = (FormatRef, u32, bool, BenchTiming);
+/// A size of `--shape`: rows, elements of a row, whether there are two matrices.
+type Size = (u32, u32, bool);
+
+fn size(text: &str) -> Result<Size, String> {
+    let (size, gated) = text.strip_suffix(":gated").map_or((text, false), |t| (t, true));
+    let (m, k) = size.split_once('x').ok_or("not a size such as 4096x14336 or 12288x4096:gated")?;
+    let m = m.parse().ok().filter(|&m| m > 0).ok_or("not a number of rows")?;
+    Ok((m, row_length(k)?, gated))
+}
+
+/// A measurement.
+struct Measured {
+    class: ProductClass,
+    columns: u32,
+    /// Whether the policy takes the tile.
+    own: bool,
+    timing: BenchTiming,
+}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (device, _) = device::open(&args.device.wish(), false, false)?;
@@ -58,63 +71,82 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let list = if args.format.is_empty() { formats() } else { &args.format };
     let mut results = Vec::new();
     for &format in list {
-        for &columns in &args.columns {
-            results.extend(measure(args, &kernels, format, columns)?);
+        for &(m, k, gated) in &args.shape {
+            results.extend(measure(args, &kernels, ProductClass { format, m, k, gated })?);
         }
     }
     let caps = device.capabilities();
     if args.output.json {
-        let results: Vec<Value> = results.iter().map(|m| as_json(args, m)).collect();
+        let results: Vec<Value> = results.iter().map(as_json).collect();
         output::json(out, &document(caps, "results", results.into()))?;
     } else if args.output.csv {
         writeln!(
             out,
             "format,rows,inner,gated,columns,tile,policy,median_us,shortest_us,convert_us,tflops,device,driver"
         )?;
-        for (format, columns, own, t) in &results {
-            let shape = format!("{},{},{},{columns}", args.rows, args.inner, args.gated);
+        for Measured { class: c, columns, own, timing: t } in &results {
+            let shape = format!("{},{},{},{columns}", c.m, c.k, c.gated);
             let times = format!("{},{},{},{}", t.median_us, t.shortest_us, t.convert_us, t.tflops());
             let place = device_cells(caps);
-            writeln!(out, "{format},{shape},{},{own},{times},{place}", quoted(&gemm_tile_name(&t.tile)))?;
+            writeln!(out, "{},{shape},{},{own},{times},{place}", c.format, quoted(&gemm_tile_name(&t.tile)))?;
         }
     } else {
         writeln!(out, "{}", headline(caps))?;
-        let matrices = if args.gated { "gate and up of " } else { "" };
-        writeln!(out, "{matrices}{} x {}; `*` is what the policy takes\n", args.rows, args.inner)?;
+        writeln!(out, "`*` is what the policy takes\n")?;
         table(&results).write(out, 0)?;
     }
     Ok(())
 }
 
-fn measure(args: &Args, kernels: &Kernels, format: FormatRef, columns: u32) -> Outcome<Vec<Measured>> {
-    let class = ProductClass { format, m: args.rows, k: args.inner, gated: args.gated };
-    let shape = BenchShape {
-        class,
-        columns,
-        tile: None,
-        rotate_bytes: args.rotate,
-        repeats: args.repeats,
-        warm_up: BenchShape::WARM_UP,
+fn measure(args: &Args, kernels: &Kernels, class: ProductClass) -> Outcome<Vec<Measured>> {
+    let begin = Instant::now();
+    let (policy, caps) = (kernels.policy(), kernels.caps());
+    // The policy's own first, then those of a sweep.
+    let tiles = |columns| -> Result<Vec<Tile>, Unsupported> {
+        let own = select(policy, caps, &class, columns)?;
+        let mut all = vec![own];
+        if args.sweep {
+            all.extend(candidates(policy, caps, &class, columns).into_iter().filter(|&t| t != own));
+        }
+        Ok(all)
     };
-    let own = bench(kernels, &shape)
-        .map_err(|e| error(e, "a smaller `--rotate` needs less memory; `--format` chooses formats"))?;
-    let mut results = vec![(format, columns, true, own)];
-    if args.sweep {
-        let all = candidates(kernels.policy(), kernels.caps(), &class, columns);
-        for tile in all.into_iter().filter(|&t| t != own.tile) {
-            // A tile that the driver does not take is no candidate.
-            if let Ok(timing) = bench(kernels, &BenchShape { tile: Some(tile), ..shape }) {
-                results.push((format, columns, false, timing));
+    let hint = "a smaller `--rotate` needs less memory; `--format` chooses formats";
+    let mut all = Vec::new();
+    for &columns in &args.columns {
+        all.extend(tiles(columns).map_err(|e| error(e, hint))?);
+    }
+    Bench::prepare(kernels, &class, &all);
+    let mut results = Vec::new();
+    for &columns in &args.columns {
+        let bench = Bench::new(kernels, class, columns, args.rotate).map_err(|e| error(e, hint))?;
+        let mut of_columns = Vec::new();
+        for (i, tile) in tiles(columns).map_err(|e| error(e, hint))?.into_iter().enumerate() {
+            // The device does not pause after the first one.
+            let warm_up = if i == 0 { Bench::WARM_UP } else { Bench::WARM_UP / 10 };
+            match bench.time(&tile, args.repeats, warm_up) {
+                Ok(timing) => of_columns.push(Measured { class, columns, own: i == 0, timing }),
+                // A tile that the driver does not take is no candidate.
+                Err(_) if i > 0 => {}
+                Err(e) => return Err(error(e, hint)),
             }
         }
+        of_columns.sort_by(|a, b| a.timing.median_us.total_cmp(&b.timing.median_us));
+        results.extend(of_columns);
     }
-    results.sort_by(|a, b| a.3.median_us.total_cmp(&b.3.median_us));
+    if args.sweep {
+        let (count, seconds) = (plural(results.len(), "measurement"), begin.elapsed().as_secs_f32());
+        tell(&[format!("{}: {count} in {seconds:.0} s", size_name(&class))]);
+    }
     Ok(results)
+}
+
+fn size_name(c: &ProductClass) -> String {
+    format!("{} {}x{}{}", c.format, c.m, c.k, if c.gated { " gated" } else { "" })
 }
 
 fn table(results: &[Measured]) -> Table {
     let mut table = Table::new(&[
-        ("format", Align::Left),
+        ("product", Align::Left),
         ("columns", Align::Right),
         ("tile", Align::Left),
         ("us", Align::Right),
@@ -122,9 +154,9 @@ fn table(results: &[Measured]) -> Table {
         ("convert us", Align::Right),
         ("TFLOP/s", Align::Right),
     ]);
-    for (format, columns, own, t) in results {
+    for Measured { class, columns, own, timing: t } in results {
         table.row([
-            format.to_string(),
+            size_name(class),
             columns.to_string(),
             format!("{}{}", gemm_tile_name(&t.tile), if *own { " *" } else { "" }),
             format!("{:.1}", t.median_us),
@@ -136,9 +168,9 @@ fn table(results: &[Measured]) -> Table {
     table
 }
 
-fn as_json(args: &Args, (format, columns, own, t): &Measured) -> Value {
+fn as_json(Measured { class: c, columns, own, timing: t }: &Measured) -> Value {
     json!({
-        "kernel": "gemm", "format": format.name, "rows": args.rows, "inner": args.inner, "gated": args.gated,
+        "kernel": "gemm", "format": c.format.name, "rows": c.m, "inner": c.k, "gated": c.gated,
         "columns": columns, "tile": gemm_tile_json(&t.tile), "policy": own,
         "median_us": t.median_us, "shortest_us": t.shortest_us, "convert_us": t.convert_us, "tflops": t.tflops(),
     })

@@ -1,33 +1,13 @@
-//! Measuring a product in tiles on weights that no cache holds.
+//! Measuring products in tiles on weights that no cache holds.
 
-use super::{Args, ConvertArgs, Packed, Tile, convert, record, select};
+use super::gemm_op::prepare;
+use super::{Args, ConvertArgs, Packed, Tile, convert, record};
 use crate::gemv::{Epilogue, Gate, ProductClass, Weights};
 use crate::rounds::{fill, rounds};
 use crate::{Error, Kernels, Mat};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use zinc_vulkan::{MemoryKind, RecorderOptions, Slice};
-
-/// What to measure.
-#[derive(Debug, Clone, Copy)]
-pub struct BenchShape {
-    /// The product.
-    pub class: ProductClass,
-    /// Its columns.
-    pub columns: u32,
-    /// How to cut the work; the policy's way where `None`.
-    pub tile: Option<Tile>,
-    /// Distinct matrices are multiplied in turn until they have this many bytes: more than any cache.
-    pub rotate_bytes: u64,
-    /// Rounds over all matrices.
-    pub repeats: u32,
-    /// Work before what counts.
-    pub warm_up: Duration,
-}
-
-impl BenchShape {
-    /// Clocks rise for a while after a pause, such as the compilation of a pipeline.
-    pub const WARM_UP: Duration = Duration::from_millis(50);
-}
 
 /// Times of a product.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,64 +31,108 @@ impl BenchTiming {
     }
 }
 
-/// Times a product on rotating buffers, each after a conversion of its columns.
-///
-/// # Errors
-/// [`crate::Unsupported`] for a shape without kernel, else what the device says.
-pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error> {
-    let &BenchShape { class, columns, .. } = shape;
-    let ProductClass { format, m, k, gated } = class;
-    let device = kernels.device();
-    let tile = match shape.tile {
-        Some(tile) => tile,
-        None => select(kernels.policy(), kernels.caps(), &class, columns)?,
-    };
-    let matrix = (u64::from(m) * format.device_row_bytes(k as usize) as u64).next_multiple_of(16);
-    let bytes = if gated { 2 * matrix } else { matrix };
-    let count = shape.rotate_bytes.min(device.max_buffer()).div_ceil(bytes).max(1);
-    let alloc = |bytes: u64, label| Ok::<_, Error>(device.alloc(MemoryKind::Device, bytes, label)?.all());
-    let buffers = (0..count).map(|_| alloc(bytes, "bench weights")).collect::<Result<Vec<Slice>, Error>>()?;
-    let x = alloc(4 * u64::from(k) * u64::from(columns), "bench x")?;
-    let packed = alloc(Packed::bytes_for(columns, k), "bench packed")?;
-    let out = alloc(4 * u64::from(m) * u64::from(columns), "bench out")?;
-    fill(device, buffers.iter().chain([&x]))?;
+/// The operands of a product, to be multiplied with any tile: distinct matrices of more bytes than any cache has, used in turn.
+pub struct Bench<'a> {
+    kernels: &'a Kernels,
+    class: ProductClass,
+    columns: u32,
+    weights: Vec<Slice>,
+    /// Bytes of a matrix, of which a gated product has two.
+    matrix: u64,
+    x: Slice,
+    packed: Slice,
+    out: Slice,
+}
 
-    let options = RecorderOptions { label: "bench gemm".into(), timestamps: true, ..Default::default() };
-    let mut rec = device.recorder(&options)?;
-    let packed = Packed { slice: &packed, offset: 0, rows: columns, k };
-    for weights in &buffers {
-        convert(kernels, &mut rec, "convert", &ConvertArgs { x: Mat::dense(&x, k), out: packed })?;
-        let second = weights.slice(bytes - matrix, matrix)?;
-        let args = Args {
-            weights: Weights { slice: weights, format, m, k },
-            up: gated.then_some((Gate::SwiGlu, Weights { slice: &second, format, m, k })),
-            x: packed,
-            epilogue: Epilogue::default(),
-            out: Mat::dense(&out, m),
-        };
-        record(kernels, &mut rec, "gemm", &args, &tile)?;
+impl<'a> Bench<'a> {
+    /// Clocks rise for a while after a pause, such as the compilation of a pipeline.
+    pub const WARM_UP: Duration = Duration::from_millis(50);
+
+    /// Operands of `class` with so many columns; the matrices have `rotate_bytes` together.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn new(
+        kernels: &'a Kernels,
+        class: ProductClass,
+        columns: u32,
+        rotate_bytes: u64,
+    ) -> Result<Bench<'a>, Error> {
+        let ProductClass { format, m, k, gated } = class;
+        let device = kernels.device();
+        let matrix = (u64::from(m) * format.device_row_bytes(k as usize) as u64).next_multiple_of(16);
+        let bytes = if gated { 2 * matrix } else { matrix };
+        let count = rotate_bytes.min(device.max_buffer()).div_ceil(bytes).max(1);
+        let alloc = |bytes: u64, label| Ok::<_, Error>(device.alloc(MemoryKind::Device, bytes, label)?.all());
+        let weights = (0..count).map(|_| alloc(bytes, "bench weights")).collect::<Result<Vec<_>, Error>>()?;
+        let x = alloc(4 * u64::from(k) * u64::from(columns), "bench x")?;
+        let packed = alloc(Packed::bytes_for(columns, k), "bench packed")?;
+        let out = alloc(4 * u64::from(m) * u64::from(columns), "bench out")?;
+        fill(device, weights.iter().chain([&x]))?;
+        Ok(Bench { kernels, class, columns, weights, matrix, x, packed, out })
     }
-    let commands = rec.finish()?;
-    let (mut converts, mut products) = (Vec::new(), Vec::new());
-    for round in rounds(device, &commands, shape.warm_up, shape.repeats)? {
-        match round.dispatches.is_empty() {
-            // By the wall clock where there are no timestamps, conversions and all.
-            true => products.push(round.wall / count as f64),
-            false => {
-                let (even, odd) = round.dispatches.as_chunks::<2>().0.iter().map(|&[c, p]| (c, p)).unzip();
-                converts.extend::<Vec<f64>>(even);
-                products.extend::<Vec<f64>>(odd);
+
+    /// Makes the pipelines of tiles, several at a time: a driver may take a second for one. What does not compile is told when it is measured.
+    pub fn prepare(kernels: &Kernels, class: &ProductClass, tiles: &[Tile]) {
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tiles.len());
+        std::thread::scope(|s| {
+            for _ in 0..threads {
+                s.spawn(|| {
+                    while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let _ = prepare(kernels, class, tile);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Times the product with a tile, each after a conversion of its columns: `repeats` rounds over all matrices, after work of `warm_up`.
+    ///
+    /// # Errors
+    /// [`crate::Unsupported`] for a tile that is none for the product, else what the device says.
+    pub fn time(&self, tile: &Tile, repeats: u32, warm_up: Duration) -> Result<BenchTiming, Error> {
+        let &Bench { kernels, class, columns, matrix, .. } = self;
+        let ProductClass { format, m, k, gated } = class;
+        let options = RecorderOptions { label: "bench gemm".into(), timestamps: true, ..Default::default() };
+        let mut rec = kernels.device().recorder(&options)?;
+        let packed = Packed { slice: &self.packed, offset: 0, rows: columns, k };
+        for weights in &self.weights {
+            let x = Mat::dense(&self.x, k);
+            convert(kernels, &mut rec, "convert", &ConvertArgs { x, out: packed })?;
+            let second = weights.slice(if gated { matrix } else { 0 }, matrix)?;
+            let args = Args {
+                weights: Weights { slice: weights, format, m, k },
+                up: gated.then_some((Gate::SwiGlu, Weights { slice: &second, format, m, k })),
+                x: packed,
+                epilogue: Epilogue::default(),
+                out: Mat::dense(&self.out, m),
+            };
+            record(kernels, &mut rec, "gemm", &args, tile)?;
+        }
+        let commands = rec.finish()?;
+        let (mut converts, mut products) = (Vec::new(), Vec::new());
+        for round in rounds(kernels.device(), &commands, warm_up, repeats)? {
+            match round.dispatches.is_empty() {
+                // By the wall clock where there are no timestamps, conversions and all.
+                true => products.push(round.wall / self.weights.len() as f64),
+                false => {
+                    let (even, odd) =
+                        round.dispatches.as_chunks::<2>().0.iter().map(|&[c, p]| (c, p)).unzip();
+                    converts.extend::<Vec<f64>>(even);
+                    products.extend::<Vec<f64>>(odd);
+                }
             }
         }
+        converts.sort_by(f64::total_cmp);
+        products.sort_by(f64::total_cmp);
+        let matrices = if gated { 2.0 } else { 1.0 };
+        Ok(BenchTiming {
+            tile: *tile,
+            flops: matrices * 2.0 * f64::from(m) * f64::from(k) * f64::from(columns),
+            median_us: products[products.len() / 2],
+            shortest_us: products[0],
+            convert_us: converts.get(converts.len() / 2).copied().unwrap_or(0.0),
+        })
     }
-    converts.sort_by(f64::total_cmp);
-    products.sort_by(f64::total_cmp);
-    let matrices = if gated { 2.0 } else { 1.0 };
-    Ok(BenchTiming {
-        tile,
-        flops: matrices * 2.0 * f64::from(m) * f64::from(k) * f64::from(columns),
-        median_us: products[products.len() / 2],
-        shortest_us: products[0],
-        convert_us: converts.get(converts.len() / 2).copied().unwrap_or(0.0),
-    })
 }

@@ -1,10 +1,11 @@
 //! The dispatch.
 
 use super::{Packed, Tile};
-use crate::gemv::{Epilogue, Gate, Weights};
+use crate::gemv::{Epilogue, Gate, ProductClass, Weights};
 use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
+use zinc_quant::FormatRef;
 use zinc_vulkan::{Binding, Recorder};
 
 pub(super) const KERNEL: Kernel =
@@ -70,18 +71,13 @@ pub fn record(
         residual_stride: args.epilogue.residual.map_or(0, |r| r.stride),
         result_stride: args.out.stride,
     };
-    let mut specialization = tile.specialization(kernels.subgroup_size());
-    specialization.extend([
-        (10, u32::from(bias.is_some())),
-        (11, u32::from(residual.is_some())),
-        (12, u32::from(up.is_some())),
-        (13, u32::from(matches!(args.up, Some((Gate::GeGlu, _))))),
-    ]);
+    let gate = args.up.map(|(gate, _)| gate);
+    let specialization = specialization(kernels, tile, bias.is_some(), residual.is_some(), gate);
     kernels.launch(
         rec,
         &Launch {
             kernel: &KERNEL,
-            variant: &[("FORMAT", format.name), ("MATRIX", tile.matrix.variant())],
+            variant: &variant(format, tile),
             specialization: &specialization,
             bindings: &[
                 Binding::read(&weight),
@@ -97,6 +93,37 @@ pub fn record(
             label,
         },
     )
+}
+
+/// The constants of a tile and of what is added to its results, in the order of their numbers in the shader.
+fn specialization(
+    kernels: &Kernels,
+    tile: &Tile,
+    bias: bool,
+    residual: bool,
+    gate: Option<Gate>,
+) -> Vec<(u32, u32)> {
+    let mut values = tile.specialization(kernels.subgroup_size());
+    let added = [bias, residual, gate.is_some(), gate == Some(Gate::GeGlu)];
+    values.extend((values.len() as u32..).zip(added.map(u32::from)));
+    values
+}
+
+/// Makes the pipeline of a product without additions, gated by SwiGLU where it is gated.
+///
+/// # Errors
+/// [`Unsupported`] where the tile does not fit the device, else what the driver says.
+pub(super) fn prepare(kernels: &Kernels, class: &ProductClass, tile: &Tile) -> Result<(), Error> {
+    let ProductClass { format, gated, .. } = *class;
+    tile.check(kernels.caps(), kernels.subgroup_size(), format, gated)
+        .or_else(|reason| refuse("linear", reason))?;
+    let specialization = specialization(kernels, tile, false, false, gated.then_some(Gate::SwiGlu));
+    kernels.pipeline(&KERNEL, &variant(format, tile), &specialization)?;
+    Ok(())
+}
+
+fn variant(format: FormatRef, tile: &Tile) -> [(&'static str, &'static str); 2] {
+    [("FORMAT", format.name), ("MATRIX", tile.matrix.variant())]
 }
 
 /// Shapes that belong together, and addresses that 16-byte loads allow.

@@ -21,7 +21,7 @@ mod policy;
 mod suite;
 mod tile;
 
-pub use bench::{BenchShape, BenchTiming, bench};
+pub use bench::{Bench, BenchTiming};
 pub use convert::{ConvertArgs, Packed, convert};
 pub use gemm_op::{Args, record};
 pub use policy::{GemmPolicy, GemmShape};

@@ -46,6 +46,7 @@ fn check(s: &Suite<'_>, format: FormatRef, rows: &[u8], golden: &Reference) -> R
         weights: Weights { slice: &weights, format, m: want.width as u32, k: ROW as u32 },
         up: None,
         x: Mat::dense(&x_slice, ROW as u32),
+        norm: None,
         columns: 1,
         epilogue: Epilogue::default(),
         out: out.mat(),

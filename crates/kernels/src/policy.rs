@@ -227,8 +227,14 @@ fn dot(class: DeviceClass) -> DotPolicy {
         shapes: &[ONE, FEW],
     };
     match class {
-        // Two workgroups for each of 132 multiprocessors.
-        DeviceClass::Nvidia => DotPolicy { stage_bytes: 44 << 10, ..card },
+        // One wide workgroup for each of 132 multiprocessors, and a power of two that shapes are multiples of
+        // (bench/results/2026-11-30-h200-dot-alone.txt).
+        DeviceClass::Nvidia => DotPolicy {
+            stage_bytes: 44 << 10,
+            busy_groups: 128,
+            shapes: &[DotShape { subgroups: 16, ..ONE }, FEW],
+            ..card
+        },
         DeviceClass::Amd => DotPolicy { stage_bytes: 30 << 10, busy_groups: 128, ..card },
         DeviceClass::Other => DotPolicy { lanes: 16, busy_groups: 64, ..card },
         // llvmpipe leaves a shader's loops after 65,535 rounds in all.

@@ -17,10 +17,24 @@ pub enum Call {
     /// No operation of the plan: the rows of `x` in f16 for the products that read them, in a buffer that the plan does not have ([`Cols`] of
     /// `gemm::Packed::width`).
     Convert { x: Cols, out: Cols },
-    /// `Linear`, then `AddBias`, then `Add`, as far as they are there.
-    Linear { x: Cols, weight: WeightId, bias: Option<WeightId>, residual: Option<Cols>, out: Cols },
-    /// Two `Linear` of the same input and the `Activate` of their outputs.
-    GatedLinear { x: Cols, gate: WeightId, up: WeightId, kind: Activation, out: Cols },
+    /// `RmsNorm` of the input, `Linear`, `AddBias`, `Add`, as far as they are there.
+    Linear {
+        x: Cols,
+        norm: Option<InputNorm>,
+        weight: WeightId,
+        bias: Option<WeightId>,
+        residual: Option<Cols>,
+        out: Cols,
+    },
+    /// Two `Linear` of the same input, whose `RmsNorm` may be done first, and the `Activate` of their outputs.
+    GatedLinear {
+        x: Cols,
+        norm: Option<InputNorm>,
+        gate: WeightId,
+        up: WeightId,
+        kind: Activation,
+        out: Cols,
+    },
     /// `Rope`.
     Rope { x: Cols, head_size: u32, table: RopeId, pairing: Pairing, out: Cols },
     /// `KvWrite`.
@@ -96,6 +110,15 @@ pub enum Call {
         state: StateId,
         out: Cols,
     },
+}
+
+/// An `RmsNorm` of whole rows that a product does to its input.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InputNorm {
+    /// The norm's weight.
+    pub weight: WeightId,
+    /// Added to the mean of squares.
+    pub eps: f32,
 }
 
 impl Call {

@@ -209,7 +209,7 @@ fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     let ((pg, xg, gate), (pu, xu, up)) = (product(gate)?, product(up)?);
     // One kernel decodes both matrices, so their formats must agree; the file mixes them only rarely.
     let same = xg == xu && g.plan.weight(gate).format == g.plan.weight(up).format;
-    same.then(|| (Call::GatedLinear { x: xg, gate, up, kind, out }, vec![pg, pu, i]))
+    same.then(|| (Call::GatedLinear { x: xg, norm: None, gate, up, kind, out }, vec![pg, pu, i]))
 }
 
 /// Bias and residual of `Linear` number `i`.
@@ -231,7 +231,7 @@ fn epilogue(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
             ops.push(a);
         }
     }
-    (ops.len() > 1).then_some((Call::Linear { x, weight, bias, residual, out }, ops))
+    (ops.len() > 1).then_some((Call::Linear { x, norm: None, weight, bias, residual, out }, ops))
 }
 
 /// The norm that reads `Add` number `i`.
@@ -250,7 +250,9 @@ fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
         Op::Embed { table, scale, out } => Call::Embed { table, scale, out },
         Op::RmsNorm { x, weight, group, eps, out } => Call::RmsNorm { x, weight, group, eps, out },
         Op::L2Norm { x, group, eps, scale, out } => Call::L2Norm { x, group, eps, scale, out },
-        Op::Linear { x, weight, out } => Call::Linear { x, weight, bias: None, residual: None, out },
+        Op::Linear { x, weight, out } => {
+            Call::Linear { x, norm: None, weight, bias: None, residual: None, out }
+        }
         Op::AddBias { x, bias, out } => Call::AddBias { x, bias, out },
         Op::Add { a, b, out } => Call::Add { a, b, out },
         Op::Scale { x, by, out } => Call::Scale { x, by, out },

@@ -6,6 +6,7 @@
 mod call;
 mod convert;
 mod experts;
+mod fold;
 mod fuse;
 mod scratch;
 mod select;
@@ -13,7 +14,7 @@ mod select;
 mod tests;
 
 use crate::{Products, Unsupported};
-pub use call::Call;
+pub use call::{Call, InputNorm};
 pub(crate) use experts::grouping;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
@@ -169,6 +170,9 @@ impl<'a> Compiler<'a> {
         };
         for step in &mut steps {
             step.product = select::select(plan, target, step, shape, &mut self.products)?;
+        }
+        if target.fuse {
+            fold::norms(plan, &mut steps);
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
         let lists = experts::lists(plan, target, &steps, shape);

@@ -12,6 +12,7 @@ fn caps() -> Capabilities {
     caps.subgroup.max_workgroup_subgroups = 32;
     caps.limits.shared_memory = 32 << 10;
     caps.limits.workgroup_invocations = 1024;
+    caps.features.integer_dot = true;
     caps
 }
 
@@ -150,6 +151,29 @@ fn products_of_the_same_rows_share_a_conversion() {
     assert_eq!(names(&fast(&plan, true, 64, 1), 1), want);
     let few = fast(&plan, true, 4, 4);
     assert!(few.steps.iter().all(|s| s.call.name() != "convert"), "few rows are not converted");
+}
+
+/// A dense layer of one row is eight calls where products round their rows, and norm them.
+#[test]
+fn integer_products_norm_their_rows() {
+    let file = zinc_testkit::fixtures("qwen3").into_iter().find(|f| f.quant == "q4_k_m").unwrap();
+    let plan = Model::from_gguf(&Gguf::open(&file.model).unwrap()).unwrap().plan;
+    let one = fast(&plan, true, 1, 1);
+    let want = [
+        ("q", "linear"),
+        ("k", "linear"),
+        ("v", "linear"),
+        ("kv_write", "attention_input"),
+        ("attention", "attention"),
+        ("o", "linear"),
+        ("ffn_act", "gated_linear"),
+        ("ffn_down", "linear"),
+    ];
+    assert_eq!(names(&one, 1), want);
+    let head = one.steps.last().map(|s| s.call.clone());
+    assert!(matches!(head, Some(Call::Linear { norm: Some(_), .. })), "{head:?}");
+    let apart = fast(&plan, false, 1, 1);
+    assert!(apart.steps.iter().any(|s| s.label == "attn_norm"), "without fusion each operation is a call");
 }
 
 #[test]

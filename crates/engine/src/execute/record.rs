@@ -2,7 +2,7 @@
 
 use super::Executor;
 use super::buffers::CANDIDATES;
-use crate::compile::{Call, Place, Schedule, Shape, Step, attention_shape, delta_net_shape};
+use crate::compile::{Call, InputNorm, Place, Schedule, Shape, Step, attention_shape, delta_net_shape};
 use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
@@ -91,6 +91,10 @@ impl<'a> Recording<'a> {
         Weights { slice: self.vector(w), format: weight.format, m: weight.m, k: weight.k }
     }
 
+    fn input_norm(&self, norm: Option<InputNorm>) -> Option<gemv::InputNorm<'a>> {
+        norm.map(|n| gemv::InputNorm { weight: self.vector(n.weight), eps: n.eps })
+    }
+
     fn cache(&self, id: KvId) -> KvCache<'a> {
         let (e, spec) = (self.executor, self.executor.plan.kv(id));
         let (k, v) = &e.buffers.kv[id.index()];
@@ -169,20 +173,29 @@ impl<'a> Recording<'a> {
                 let out = gemm::Packed::within(out, rows, x.width).map_err(zinc_kernels::Error::from)?;
                 gemm::convert(k, rec, label, &gemm::ConvertArgs { x, out })?;
             }
-            Call::Linear { x, weight, bias, residual, out } => {
+            Call::Linear { x, norm, weight, bias, residual, out } => {
                 let epilogue = Epilogue {
                     bias: bias.map(|b| self.vector(b)),
                     residual: residual.map(|r| self.mat(r)).transpose()?,
                 };
                 let (weights, x, out) = (self.matrix(weight), self.mat(x)?, self.mat(out)?);
-                let args = gemv::Args { weights, up: None, x, columns: rows, epilogue, out };
+                let args = gemv::Args {
+                    weights,
+                    up: None,
+                    x,
+                    norm: self.input_norm(norm),
+                    columns: rows,
+                    epilogue,
+                    out,
+                };
                 product::record(k, rec, label, &args, product(step)?)?;
             }
-            Call::GatedLinear { x, gate, up, kind, out } => {
+            Call::GatedLinear { x, norm, gate, up, kind, out } => {
                 let (weights, up, epilogue) =
                     (self.matrix(gate), Some((kind.into(), self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
-                let args = gemv::Args { weights, up, x, columns: rows, epilogue, out };
+                let args =
+                    gemv::Args { weights, up, x, norm: self.input_norm(norm), columns: rows, epilogue, out };
                 product::record(k, rec, label, &args, product(step)?)?;
             }
             Call::Rope { x, head_size, table, pairing, out } => {

@@ -11,7 +11,9 @@
 //
 // LANES lanes are a team: it takes ROWS rows (of each matrix) and COLUMNS columns, and its lanes split K by chunks. The order of an output's sums
 // depends on K and LANES alone. A workgroup takes batches of rows: its number, then every `groups`-th; x stays. The codes of a batch's or
-// chunk's successor are loaded before the chunk's own are used (AHEAD), the first ones before x is rounded.
+// chunk's successor are loaded before the chunk's own are used (AHEAD), the first ones before x is rounded. With NORM the factor is the RMS norm of
+// x: what is rounded is x times the norm's weight, its squares are summed on the way, and sums are divided by their root in the end. So no dispatch
+// comes before that only norms.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -32,6 +34,9 @@ layout(constant_id = 10) const bool AHEAD = true;
 layout(constant_id = 11) const uint PITCH = 4; // chunks of the stage, padded
 layout(constant_id = 12) const uint STAGED = 1; // COLUMNS · BYTES · PIECES · PITCH
 layout(constant_id = 13) const uint SCALES = 1; // COLUMNS · RUNS · PITCH
+layout(constant_id = 16) const bool NORM = false; // all of x is staged at once
+layout(constant_id = 17) const uint SQUARES = 1; // with NORM, COLUMNS · BLOCKS
+layout(constant_id = 18) const uint BLOCKS = 1; // with NORM, 32 elements each, of a column
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -49,6 +54,7 @@ layout(push_constant, scalar) uniform Push {
     F32In x;
     F32In bias;
     F32In residual;
+    F32In norm;
     F32 result;
     uint m;
     uint k;
@@ -58,6 +64,7 @@ layout(push_constant, scalar) uniform Push {
     uint result_stride;
     uint groups;
     uint columns;
+    float eps;
 } p;
 
 // 16 elements of x, a byte of each. Piece q of chunk c lies at q · PITCH + c: a team's lanes read neighbours, and PITCH is 4 more than a
@@ -66,6 +73,10 @@ const uint PIECES = CHUNK / 16;
 shared uvec4 staged[STAGED];
 // Of each run: its scale, and scale · Σ xi.
 shared vec2 scales[SCALES];
+
+// Of each 32 elements the sum of squares; of each column what its sums are to be multiplied with.
+shared float squares[SQUARES];
+shared float factors[COLUMNS];
 
 // Sums of products begin as the bits of 1.5 · 2^23: what is added then is the float's mantissa, as long as it is below 2^22. So integers become
 // floats by a subtraction.
@@ -79,6 +90,11 @@ vec4 load_x(uint column, uint i) {
     uint at = min(gl_WorkGroupID.z * COLUMNS + column, p.columns - 1) * p.x_stride + i;
     if (ALIGNED) return Vec4In(p.x).v[at / 4];
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
+}
+
+vec4 load_norm(uint i) {
+    if (ALIGNED) return Vec4In(p.norm).v[i / 4];
+    return vec4(p.norm.v[i], p.norm.v[i + 1], p.norm.v[i + 2], p.norm.v[i + 3]);
 }
 
 // The low bytes of four words.
@@ -103,6 +119,14 @@ void stage_x(uint first, uint count) {
             const uint place = i / (2 * CHUNK / 8) * 2 + i / 2 % 2, piece = i / 4 % RUNS, run = piece;
 #endif
             vec4 a = load_x(column, first * CHUNK + 8 * i), b = load_x(column, first * CHUNK + 8 * i + 4);
+            if (NORM) {
+                float square = dot(a, a) + dot(b, b);
+                square += subgroupShuffleXor(square, 1);
+                square += subgroupShuffleXor(square, 2);
+                if (i % 4 == 0) squares[column * BLOCKS + i / 4] = square;
+                a *= load_norm(8 * i);
+                b *= load_norm(8 * i + 4);
+            }
             // By their bits, so that what is not a number is the greatest.
             uint most = max(greatest(floatBitsToUint(a) & 0x7FFFFFFFu), greatest(floatBitsToUint(b) & 0x7FFFFFFFu));
             most = max(most, subgroupShuffleXor(most, 1));
@@ -130,6 +154,17 @@ void stage_x(uint first, uint count) {
                 scales[(column * RUNS + run) * PITCH + place] = vec2(scale, scale * summed(int(sum) + ZERO));
             }
         }
+    }
+    barrier();
+}
+
+// The root mean square of each column, in an order that depends on K alone.
+void find_factors() {
+    for (uint column = gl_SubgroupID; column < COLUMNS; column += gl_NumSubgroups) {
+        float sum = 0.0;
+        for (uint i = gl_SubgroupInvocationID; i < p.k / 32; i += gl_SubgroupSize) sum += squares[column * BLOCKS + i];
+        sum = subgroupAdd(sum);
+        if (subgroupElect()) factors[column] = 1.0 / sqrt(sum / float(p.k) + p.eps);
     }
     barrier();
 }
@@ -220,6 +255,7 @@ void main() {
     FIND_ROWS(batch)
     LOAD(codes, 0)
     stage_x(0, min(STAGE * LANES, chunks));
+    if (NORM) find_factors();
     float sums[PADDED];
     [[unroll]] for (uint i = 0; i < PADDED; i++) sums[i] = 0.0;
     for (;;) {
@@ -241,7 +277,8 @@ void main() {
                 const uint result = lane * (OWN / MATRICES) + i;
                 if (result < ROWS * COLUMNS) {
                     const uint row = batch * batch_rows + team_row + result % ROWS;
-                    finish(row, result / ROWS, totals[i * MATRICES], totals[i * MATRICES + MATRICES - 1]);
+                    const float factor = NORM ? factors[result / ROWS] : 1.0;
+                    finish(row, result / ROWS, factor * totals[i * MATRICES], factor * totals[i * MATRICES + MATRICES - 1]);
                 }
             }
             [[unroll]] for (uint i = 0; i < PADDED; i++) sums[i] = 0.0;

@@ -21,8 +21,8 @@ pub use suite::suite;
 pub use tile::{Tile, candidates, select};
 
 use crate::Kernel;
-use crate::gemv::Params;
+use crate::gemv::NormedParams;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "dot", bindings: 6, params_bytes: size_of::<Params>() as u32 }];
+    &[Kernel { stem: "dot", bindings: 7, params_bytes: size_of::<NormedParams>() as u32 }];

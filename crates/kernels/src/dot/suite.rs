@@ -6,7 +6,7 @@ use super::{Tile, record, select};
 use crate::Kernels;
 use crate::gemv::reference::gated;
 use crate::gemv::suite::{Matrix, same_bits};
-use crate::gemv::{Args, Epilogue, Gate, ProductClass};
+use crate::gemv::{Args, Epilogue, Gate, InputNorm, ProductClass};
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_testkit::{shape_classes, tolerance};
@@ -28,6 +28,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         tiles(&mut s, format);
     }
     epilogues(&mut s);
+    norms(&mut s);
     many_rows(&mut s);
     not_numbers(&mut s);
     s.finish()
@@ -51,6 +52,7 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Tile) -> Res
         weights: w.weights(),
         up: None,
         x: x.mat(),
+        norm: None,
         columns: columns as u32,
         epilogue: Epilogue::default(),
         out: out.mat(),
@@ -132,6 +134,7 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
             weights: gate.weights(),
             up: Some((kind, up.weights())),
             x: placed.mat(),
+            norm: None,
             columns: columns as u32,
             epilogue: Epilogue::default(),
             out: out.mat(),
@@ -202,6 +205,7 @@ fn epilogues(s: &mut Suite<'_>) {
             weights: w.weights(),
             up: None,
             x: placed.mat(),
+            norm: None,
             columns: columns as u32,
             epilogue: Epilogue { bias: Some(&bias), residual: Some(residuals.mat()) },
             out: out.mat(),
@@ -213,6 +217,60 @@ fn epilogues(s: &mut Suite<'_>) {
         let want: Vec<f32> = plain.data.iter().enumerate().map(sum).collect();
         same_bits(&want, &s.read(&out)?.data)
     });
+}
+
+/// Products of normed columns: the norm is within the same error, whatever else is done.
+fn norms(s: &mut Suite<'_>) {
+    let shapes = [
+        ("Q4_K", 9, 256, 1),
+        ("Q6_K", 33, 1280, 1),
+        ("Q8_0", 5, 32, 3),
+        ("Q4_0", 7, 1056, 2),
+        ("IQ4_XS", 3, 256, 8),
+    ];
+    for (name, m, k, columns) in shapes {
+        let Some(format) = by_name(name) else { return };
+        s.case(format!("{format} {m}×{k}, {columns} normed columns"), |s| {
+            let mut rng = s.rng();
+            let w = Matrix::random(s, &mut rng, format, m, k)?;
+            let x = Host::random(&mut rng, columns, k, 3.0);
+            let (gamma, eps) = (rng.normals(k, 1.0), 1e-3f32);
+            let normed = |row: &[f32]| {
+                let mean = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / k as f64;
+                let factor = 1.0 / (mean + f64::from(eps)).sqrt();
+                row.iter()
+                    .zip(&gamma)
+                    .map(|(v, g)| (f64::from(*v) * factor * f64::from(*g)) as f32)
+                    .collect::<Vec<_>>()
+            };
+            let want = Host { width: k, data: x.rows().flat_map(normed).collect() };
+            let (placed, weight, out) = (s.upload(&x)?, s.values(&gamma)?, s.output(columns, m)?);
+            let added = Host::random(&mut rng, columns, m, 1.0);
+            let residuals = s.upload(&added)?;
+            let args = Args {
+                weights: w.weights(),
+                up: None,
+                x: placed.mat(),
+                norm: Some(InputNorm { weight: &weight, eps }),
+                columns: columns as u32,
+                epilogue: Epilogue { bias: None, residual: Some(residuals.mat()) },
+                out: out.mat(),
+            };
+            let tile = chosen(s, format, m, k, columns, false)?;
+            s.run(|rec| record(s.kernels(), rec, "dot", &args, tile))?;
+            let mut bounds = bounds(&w, &want, tile.bytes);
+            let residual = added.data.chunks(m);
+            for (column, residual) in bounds.iter_mut().zip(residual) {
+                column.iter_mut().zip(residual).for_each(|(b, r)| b.value += f64::from(*r));
+            }
+            check(s, &out, &bounds)?;
+            // The order of the squares depends on K alone.
+            let other = Tile { rows: 1, columns: 1, subgroups: 1, batches: 2, ahead: !tile.ahead, ..tile };
+            let again = s.output(columns, m)?;
+            s.run(|rec| record(s.kernels(), rec, "dot", &Args { out: again.mat(), ..args }, other))?;
+            same_bits(&s.read(&out)?.data, &s.read(&again)?.data)
+        });
+    }
 }
 
 /// As many rows as a vocabulary has, several columns.

@@ -93,7 +93,8 @@ impl Tile {
         let steps = k.div_ceil(format.chunk).div_ceil(self.lanes);
         let fits = |stage: u32| {
             let [staged, scales] = Tile { stage, ..self }.shared(format);
-            16 * staged + 8 * scales <= bytes
+            16 * staged + 8 * scales + 4 * self.columns * (Tile { stage, ..self }.squares(format) + 1)
+                <= bytes
         };
         // A team of one lane stages pairs of chunks, which may lie in each other's gaps.
         let unit = if self.lanes == 1 { 2 } else { 1 };
@@ -114,6 +115,16 @@ impl Tile {
     pub(super) fn shared(&self, format: FormatRef) -> [u32; 2] {
         let columns = self.columns * self.pitch();
         [columns * self.bytes * (format.chunk / 16), columns * (format.chunk / format.run)]
+    }
+
+    /// Whether a workgroup has all of x in its stage, so that it can take several batches of rows and norm x.
+    pub fn holds(&self, format: FormatRef, k: u32) -> bool {
+        self.stage * self.lanes >= k.div_ceil(format.chunk)
+    }
+
+    /// Sums of squares of a column, of 32 elements each.
+    pub(super) fn squares(&self, format: FormatRef) -> u32 {
+        self.stage * self.lanes * format.chunk / 32
     }
 
     /// Rows of a workgroup at a time.

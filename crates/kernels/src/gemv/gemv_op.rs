@@ -55,6 +55,15 @@ pub struct Epilogue<'a> {
     pub residual: Option<Mat<'a>>,
 }
 
+/// An RMS norm of the columns before they are multiplied, each as a whole: only products that say so take one.
+#[derive(Debug, Clone, Copy)]
+pub struct InputNorm<'a> {
+    /// `k` f32 values.
+    pub weight: &'a Slice,
+    /// Added to the mean of squares.
+    pub eps: f32,
+}
+
 /// A product.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
@@ -64,6 +73,8 @@ pub struct Args<'a> {
     pub up: Option<(Gate, Weights<'a>)>,
     /// The columns of the product: `columns` rows of `k` elements.
     pub x: Mat<'a>,
+    /// What is done to them first.
+    pub norm: Option<InputNorm<'a>>,
     /// Number of columns, any; those of a workgroup share the weights.
     pub columns: u32,
     /// Additions.
@@ -96,6 +107,11 @@ pub fn record(
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
+    if args.norm.is_some() {
+        let format = Some(args.weights.format.name);
+        let reason = "norms are products' own only where x is rounded".into();
+        return Err(Unsupported { op: "linear", format, reason }.into());
+    }
     let operands = Operands::of(args)?;
     let product = Product {
         format: args.weights.format,
@@ -120,13 +136,22 @@ pub(crate) fn variant(args: &Args<'_>) -> [(&'static str, &'static str); 2] {
     [("FORMAT", args.weights.format.name), ("GATE", if args.up.is_some() { "yes" } else { "no" })]
 }
 
-/// A product's operands as kernels of one take them: six buffers, then [`Params`]; those of `gemv` have more.
+/// [`Params`] of a product that can norm its input.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct NormedParams {
+    params: Params,
+    eps: f32,
+}
+
+/// A product's operands as kernels of one take them: seven buffers, then [`NormedParams`]; those of `gemv` have more.
 pub(crate) struct Operands {
     weight: Slice,
     up: Option<Slice>,
     x: Slice,
     bias: Option<Slice>,
     residual: Option<Slice>,
+    norm: Option<Slice>,
     out: Slice,
     params: Params,
 }
@@ -145,6 +170,7 @@ impl Operands {
             x: args.x.bytes(args.columns)?,
             bias: args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?,
             residual: residual.map(|r| r.bytes(args.columns)).transpose()?,
+            norm: args.norm.map(|n| n.weight.slice(0, 4 * u64::from(k))).transpose()?,
             out: args.out.bytes(args.columns)?,
             params: Params {
                 m,
@@ -167,8 +193,9 @@ impl Operands {
         pipeline: &Pipeline,
         groups: u32,
         columns_per_group: u32,
+        eps: f32,
     ) -> Result<(), Error> {
-        let params = Params { groups, ..self.params };
+        let params = NormedParams { params: Params { groups, ..self.params }, eps };
         let [gx, gy] = fold_groups(groups);
         rec.dispatch(&Dispatch {
             pipeline,
@@ -178,10 +205,11 @@ impl Operands {
                 Binding::read(&self.x),
                 Binding::read(self.bias.as_ref().unwrap_or(&self.x)),
                 Binding::read(self.residual.as_ref().unwrap_or(&self.x)),
+                Binding::read(self.norm.as_ref().unwrap_or(&self.x)),
                 Binding::write(&self.out),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: [gx, gy, params.columns.div_ceil(columns_per_group)],
+            groups: [gx, gy, params.params.columns.div_ceil(columns_per_group)],
             label,
         })?;
         Ok(())

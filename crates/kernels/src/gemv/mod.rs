@@ -31,8 +31,8 @@ mod tuned;
 
 pub use cut::Cut;
 pub use experts::{Biases, ExpertArgs, Up, record_experts};
-pub use gemv_op::{Args, Epilogue, Gate, Weights, record};
-pub(crate) use gemv_op::{Operands, Params, variant};
+pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Weights, record};
+pub(crate) use gemv_op::{NormedParams, Operands, variant};
 pub use suite::suite;
 pub use tile::{ProductClass, Tile, candidates, select, select_experts};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};

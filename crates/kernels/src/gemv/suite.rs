@@ -85,6 +85,7 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Option<Tile>
         weights: w.weights(),
         up: None,
         x: x.mat(),
+        norm: None,
         columns: columns as u32,
         epilogue: Epilogue::default(),
         out: out.mat(),
@@ -187,6 +188,7 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
                 weights: gate.weights(),
                 up: Some((kind, up.weights())),
                 x: placed.mat(),
+                norm: None,
                 columns: columns as u32,
                 epilogue: Epilogue::default(),
                 out: out.mat(),
@@ -264,6 +266,7 @@ fn epilogues(s: &mut Suite<'_>) {
                 weights: w.weights(),
                 up: None,
                 x: placed.mat(),
+                norm: None,
                 columns: columns as u32,
                 epilogue: Epilogue {
                     bias: bias.then_some(&bias_slice),

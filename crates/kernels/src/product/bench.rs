@@ -90,6 +90,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
                 weights: Weights { slice: weights, format, m, k },
                 up: gated.then_some((Gate::SwiGlu, Weights { slice: &second, format, m, k })),
                 x: Mat::dense(&x, k),
+                norm: None,
                 columns,
                 epilogue: Epilogue::default(),
                 out: Mat::dense(&place, m),

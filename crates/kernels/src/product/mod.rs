@@ -77,7 +77,12 @@ pub fn record(
         Product::Columns(tile) => gemv::record(kernels, rec, label, args, tile),
         Product::Dot(tile) => dot::record(kernels, rec, label, args, tile),
         Product::Gemm(tile) => {
-            let &Args { weights, up, x, columns, epilogue, out } = args;
+            let &Args { weights, up, x, norm, columns, epilogue, out } = args;
+            if norm.is_some() {
+                let format = Some(weights.format.name);
+                let reason = "a norm of columns in f16".into();
+                return Err(Unsupported { op: "linear", format, reason }.into());
+            }
             let x = Packed::within(x, columns, weights.k)?;
             gemm::record(kernels, rec, label, &gemm::Args { weights, up, x, epilogue, out }, &tile)
         }

@@ -79,6 +79,7 @@ fn product(kernels: &Kernels, format: zinc_quant::FormatRef, tile: gemv::Tile) -
         weights: gemv::Weights { slice: &weights, format, m: M, k: K },
         up: None,
         x: Mat::dense(&x, K),
+        norm: None,
         columns,
         epilogue: gemv::Epilogue::default(),
         out: Mat::dense(&out, M),

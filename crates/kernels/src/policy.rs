@@ -113,7 +113,7 @@ pub struct DotPolicy {
     pub busy_groups: u32,
     /// Batches of rows that a workgroup takes at most.
     pub most_batches: u32,
-    /// Shared memory of a workgroup for x.
+    /// Shared memory of a workgroup for x; a norm's sums need a twentieth more.
     pub stage_bytes: u32,
     /// The rest by number of columns: the first entry whose `up_to` is not below it, else the last.
     pub shapes: &'static [DotShape],

@@ -88,13 +88,12 @@ impl Tile {
         tile.within(format, k, dot.stage_bytes)
     }
 
-    /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does.
+    /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does. What a norm needs beside is a twentieth of it.
     fn within(self, format: FormatRef, k: u32, bytes: u32) -> Tile {
         let steps = k.div_ceil(format.chunk).div_ceil(self.lanes);
         let fits = |stage: u32| {
             let [staged, scales] = Tile { stage, ..self }.shared(format);
-            16 * staged + 8 * scales + 4 * self.columns * (Tile { stage, ..self }.squares(format) + 1)
-                <= bytes
+            16 * staged + 8 * scales <= bytes
         };
         // A team of one lane stages pairs of chunks, which may lie in each other's gaps.
         let unit = if self.lanes == 1 { 2 } else { 1 };

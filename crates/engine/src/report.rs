@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use zinc_kernels::gemv::ProductClass;
+use zinc_kernels::moe::Grouping;
 use zinc_kernels::product::Product;
 
 /// What was loaded, where it runs, and why there.
@@ -146,8 +147,10 @@ fn rate(tokens: usize, seconds: f64) -> f64 {
 pub struct Products {
     /// Matrix and format.
     pub class: ProductClass,
-    /// Columns.
+    /// Columns: rows of the step.
     pub columns: u32,
+    /// Of experts' matrices, how the slots of these rows are grouped.
+    pub experts: Option<Grouping>,
     /// How many there are in the step.
     pub count: u32,
     /// The kernel of each, and how it is cut.
@@ -155,10 +158,11 @@ pub struct Products {
 }
 
 impl Products {
-    /// Weight elements of all of them.
+    /// Weight elements of all of them; of experts, those that the rows can use.
     pub fn weights(&self) -> u64 {
         let ProductClass { m, k, gated, .. } = self.class;
-        u64::from(m) * u64::from(k) * u64::from(self.count) * if gated { 2 } else { 1 }
+        let matrices = self.experts.map_or(1, |g| g.used()) * if gated { 2 } else { 1 };
+        u64::from(m) * u64::from(k) * u64::from(self.count) * u64::from(matrices)
     }
 }
 

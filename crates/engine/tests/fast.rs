@@ -3,7 +3,7 @@
 mod common;
 
 use common::{check_fixture, vulkan};
-use zinc_engine::{KvType, LoadOptions, Precision, ValidateOptions};
+use zinc_engine::{KvType, LoadOptions, Precision, Products, ValidateOptions};
 use zinc_testkit::{fixtures, tolerance};
 
 fn options(kv_type: KvType) -> LoadOptions {
@@ -27,6 +27,30 @@ fn few_rows_are_within_the_tolerance() {
         );
         let worst = check_fixture(&mut engine, &fixture, &[17], tolerance::LOGITS_FAST);
         println!("{} {}: {worst:.2e}", fixture.name, fixture.quant);
+    }
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// Experts by integer dot products (steps of 8) and in tiles (a prompt in one step), the router exactly.
+#[test]
+fn experts_are_within_the_tolerance() {
+    for fixture in ["qwen3moe", "qwen35moe", "gptoss", "gemma4moe"].into_iter().flat_map(fixtures) {
+        for chunk in [8, 128] {
+            let options = LoadOptions { chunk: Some(chunk), ..options(KvType::F32) };
+            let mut engine = vulkan(&fixture.model, &options);
+            let products = engine.products(chunk).unwrap();
+            let experts = products.iter().filter(|p| p.experts.is_some());
+            let family = |p: &Products| match p.class.format.name {
+                _ if p.columns == 128 => "gemm", // the last layer has a row alone
+                "F32" | "F16" | "BF16" => "gemv",
+                _ => "dot",
+            };
+            assert!(experts.clone().count() > 0);
+            assert!(experts.clone().all(|p| p.product.family() == family(p)), "{products:?}");
+            let lengths: &[usize] = if chunk == 8 { &[17] } else { &[105] };
+            let worst = check_fixture(&mut engine, &fixture, lengths, tolerance::LOGITS_FAST);
+            println!("{} {} by {chunk}: {worst:.2e}", fixture.name, fixture.quant);
+        }
     }
     zinc_vulkan::testing::assert_valid();
 }

@@ -20,3 +20,9 @@ float gelu_tanh(float x) {
     float inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);
     return 0.5 * x * (1.0 + tanh(clamp(inner, -15.0, 15.0)));
 }
+
+// A gate's activation times up: 0 silu, 1 gelu_tanh, 2 oai_swiglu.
+float gated(uint activation, float gate, float up, float alpha, float limit) {
+    if (activation == 2) return oai_swiglu(gate, up, alpha, limit);
+    return (activation == 1 ? gelu_tanh(gate) : silu(gate)) * up;
+}

@@ -2,7 +2,7 @@
 // the order of the format's chunks, which changes nothing of a sum but its order.
 //
 // For kernels with the constants THREADS, ROWS (of each matrix), COLUMNS, STEP (CHUNK or more, divides 64), BUFFERS, GATE and the push constants
-// weight, up, x, m, k, row_bytes, x_pitch, columns. Include after weights.glsl. The kernel walks over K so:
+// weight, up, x, m, k, row_bytes, x_stride, columns. Include after weights.glsl and expert_slots.glsl. The kernel walks over K so:
 //     Codes codes[W_TASKS]; uvec4 packed[X_TASKS]; Places places; find(rows, places); load; store; barrier; then for each step
 //     load of the next one, products of this one, barrier where BUFFERS is 1, store of the next one, barrier.
 
@@ -41,7 +41,7 @@ uint pack(vec2 v) { return packHalf2x16(v); }
 void find_rows(uint first_row, inout uvec2 rows[W_TASKS]) {
     [[unroll]] for (uint i = 0; i < W_TASKS; i++) {
         uint row = task(i) % W_CHUNKS / CHUNKS;
-        rows[i] = address_at(row < ROWS ? p.weight : p.up, min(first_row + row % ROWS, p.m - 1), p.row_bytes);
+        rows[i] = address_at(own_matrix(row < ROWS ? p.weight : p.up), min(first_row + row % ROWS, p.m - 1), p.row_bytes);
     }
 }
 
@@ -53,11 +53,11 @@ void load_ahead(uint first, uint first_column, uvec2 rows[W_TASKS], uvec3 plane,
     }
     [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
         if (X_EVEN == 0 || task(i) < X_QUADS) {
-            // Columns beyond the end stand for the last one; what is beyond K in a row is zero.
-            uint column = min(first_column + task(i) / (STEP / 8), p.columns - 1), quad = task(i) % (STEP / 8);
+            // What is beyond K in a row is zero.
+            uint start = x_start(first_column, task(i) / (STEP / 8)), quad = task(i) % (STEP / 8);
             uint run = quad % (CHUNK / 8) / (RUN / 8);
             uint at = chunk_base(first + quad / (CHUNK / 8)) + run * RUN_STRIDE;
-            packed[i] = UVec4In(p.x).v[column * p.x_pitch + at / 8 + quad % (RUN / 8)];
+            packed[i] = UVec4In(p.x).v[start + at / 8 + quad % (RUN / 8)];
         }
     }
 }

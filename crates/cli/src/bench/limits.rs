@@ -15,16 +15,13 @@ pub struct OfLimit {
 }
 
 /// Of decoding, the weights of products that are read a second in the read bandwidth; of prefill, their multiplications and additions in
-/// the rate of cooperative matrices of 16-bit floats. Nothing where the limit was not measured, and of models whose tokens choose experts.
+/// the rate of cooperative matrices of 16-bit floats. Of experts those count that a token uses. Nothing where the limit was not measured.
 pub fn of_limits(engine: &Engine, results: &[Measured]) -> Outcome<Vec<OfLimit>> {
     let Some(figures) =
         engine.device_capabilities().and_then(|c| DeviceFigures::read(c, &CacheLocation::User))
     else {
         return Ok(Vec::new());
     };
-    if engine.model().plan.weights.iter().any(|w| w.experts > 1) {
-        return Ok(Vec::new());
-    }
     let products = engine.products(1)?;
     let bytes: u64 = products
         .iter()

@@ -261,6 +261,7 @@ pub fn product_name(product: Product) -> String {
 pub fn products_json(p: &Products) -> Value {
     json!({
         "format": p.class.format.name, "rows": p.class.m, "inner": p.class.k, "gated": p.class.gated, "columns": p.columns, "count": p.count,
+        "experts": p.experts.map(|g| json!({ "of": g.experts, "used": g.top_k, "slots_a_tile": g.columns() })),
         "kernel": p.product.family(), "tile": product_json(p.product),
     })
 }

@@ -171,7 +171,8 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
     for &rows in columns {
         let schedule = compile(&plan, &target, Shape { rows, logit_rows: 1 })
             .map_err(zinc_engine::Error::Unsupported)?;
-        for p in schedule.products(&plan) {
+        // Experts' slots are grouped by the policy, and their tiles follow from that.
+        for p in schedule.products(&plan).into_iter().filter(|p| p.experts.is_none()) {
             let product = (p.class, p.columns);
             if !products.contains(&product) {
                 products.push(product);

@@ -14,9 +14,9 @@ pub enum Call {
     AddRmsNorm { a: Cols, b: Cols, sum: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
     /// `L2Norm`.
     L2Norm { x: Cols, group: u32, eps: f32, scale: f32, out: Cols },
-    /// No operation of the plan: the rows of `x` in f16 for the products that read them, in a buffer that the plan does not have ([`Cols`] of
-    /// `gemm::Packed::width`).
-    Convert { x: Cols, out: Cols },
+    /// No operation of the plan: the rows of `x` in f16 for the products that read them, each cut into `parts` equal ones, in a buffer that the plan
+    /// does not have ([`Cols`] of `parts` times `gemm::Packed::width`).
+    Convert { x: Cols, parts: u32, out: Cols },
     /// `RmsNorm` of the input, `Linear`, `AddBias`, `Add`, as far as they are there.
     Linear {
         x: Cols,

@@ -10,23 +10,22 @@ use zinc_plan::{Act, ActId, Cols, Plan};
 /// buffers are written once, so one conversion is enough. Answers the buffers of the results, whose numbers follow those of the plan.
 pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
     let mut buffers: Vec<Act> = Vec::new();
-    let mut converted: HashMap<Cols, Cols> = HashMap::new();
+    let mut converted: HashMap<(Cols, u32), Cols> = HashMap::new();
     let mut all = Vec::with_capacity(steps.len());
     for mut step in steps.drain(..) {
-        let in_f16 = matches!(step.product, Some(Product::Gemm(_)));
-        if let Call::Linear { x, .. } | Call::GatedLinear { x, .. } = &mut step.call
-            && in_f16
+        if matches!(step.product, Some(Product::Gemm(_)))
+            && let Some((x, parts)) = columns(plan, &mut step.call)
         {
             let from = *x;
-            *x = *converted.entry(from).or_insert_with(|| {
-                let width = Packed::width(from.width);
+            *x = *converted.entry((from, parts)).or_insert_with(|| {
+                let width = parts * Packed::width(from.width / parts);
                 let out = Cols { act: ActId((plan.acts.len() + buffers.len()) as u32), first: 0, width };
                 buffers.push(Act { name: "packed", width, rows: plan.act(from.act).rows });
                 let (layer, label) = (step.layer, "convert");
                 all.push(Step {
                     layer,
                     label,
-                    call: Call::Convert { x: from, out },
+                    call: Call::Convert { x: from, parts, out },
                     ops: vec![],
                     product: None,
                 });
@@ -37,4 +36,16 @@ pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
     }
     *steps = all;
     buffers
+}
+
+/// The columns that a product reads, and how many parts of a row are columns of their own: with experts' matrices each slot may have one.
+fn columns<'a>(plan: &Plan, call: &'a mut Call) -> Option<(&'a mut Cols, u32)> {
+    match call {
+        Call::Linear { x, .. } | Call::GatedLinear { x, .. } => Some((x, 1)),
+        Call::ExpertLinear { x, weight, .. } | Call::GatedExperts { x, gate: weight, .. } => {
+            let parts = x.width / plan.weight(*weight).k;
+            Some((x, parts))
+        }
+        _ => None,
+    }
 }

@@ -1,10 +1,12 @@
 //! Experts: their calls, how their slots are grouped, which kernels there are.
 
 use super::fuse::Graph;
-use super::{Call, Shape, Step, Target};
-use zinc_kernels::gemv::{ProductClass, select_experts};
+use super::{Call, Step};
+use std::collections::{HashMap, HashSet};
+use zinc_kernels::Unsupported;
+use zinc_kernels::gemv::ProductClass;
 use zinc_kernels::moe::Grouping;
-use zinc_kernels::{Policy, Unsupported};
+use zinc_kernels::product::{Chooser, group};
 use zinc_plan::{ActId, Cols, Op, Plan, WeightId};
 
 /// The product of an expert matrix, and its bias, whose output one operation alone reads.
@@ -94,42 +96,73 @@ pub(super) fn added(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     fits.then_some((Call::ExpertSum { x, choice, scale, added: Some(other), out: sum }, vec![i, a]))
 }
 
-/// How the slots of a choice are grouped; `rows` are the choice's.
-pub(crate) fn grouping(
-    policy: &Policy,
-    experts: u32,
-    choice: Cols,
-    rows: u32,
-) -> Result<Grouping, Unsupported> {
-    Grouping::of(policy, experts, choice.width / 2, rows)
+/// What the products of experts need to know of each other.
+#[derive(Debug, Default)]
+pub(super) struct Choices {
+    /// The products that read a choice.
+    classes: HashMap<ActId, Vec<ProductClass>>,
+    /// What decides over experts: computed exactly under every policy, for near ties shall not turn.
+    logits: HashSet<Cols>,
+    /// How slots are grouped, of the choices that came by.
+    pub groupings: HashMap<ActId, Grouping>,
 }
 
-/// Whether there is a kernel for a product of so many rows.
-pub(super) fn supports(
-    plan: &Plan,
-    policy: &Policy,
-    weight: WeightId,
-    gate: Option<Option<WeightId>>,
-    choice: Cols,
-    rows: u32,
-) -> Result<(), Unsupported> {
-    let w = plan.weight(weight);
-    let m = if gate == Some(None) { w.m / 2 } else { w.m };
-    let g = grouping(policy, w.experts, choice, rows)?;
-    let class = ProductClass { format: w.format, m, k: w.k, gated: gate.is_some() };
-    select_experts(policy, &class, g.top_k, g.columns()).map(|_| ())
-}
-
-/// Bytes that follow the rows of each choice: its lists.
-pub(super) fn lists(plan: &Plan, target: &Target<'_>, steps: &[Step], shape: Shape) -> Vec<(ActId, u64)> {
-    let of = |step: &Step| match step.call {
-        Call::Route { logits, out, .. } => {
-            let rows = shape.of(plan.act(out.act).rows);
-            // `select` has asked before.
-            let grouping = grouping(target.policy, logits.width, out, rows).ok()?;
-            Some((out.act, grouping.list_bytes()))
+impl Choices {
+    /// Those of calls.
+    pub fn of(plan: &Plan, steps: &[Step]) -> Choices {
+        let mut choices = Choices::default();
+        for step in steps.iter().rev() {
+            match step.call {
+                Call::Route { logits, .. } => _ = choices.logits.insert(logits),
+                Call::AddBias { x, out, .. } if choices.logits.contains(&out) => {
+                    choices.logits.insert(x);
+                }
+                _ => {}
+            }
+            if let Some((class, choice)) = class(plan, &step.call) {
+                choices.classes.entry(choice).or_default().push(class);
+            }
         }
-        _ => None,
+        choices
+    }
+
+    /// Whether the columns decide over experts.
+    pub fn decide(&self, out: Cols) -> bool {
+        self.logits.contains(&out)
+    }
+
+    /// Groups the slots of a choice.
+    pub fn group(
+        &mut self,
+        by: &Chooser<'_>,
+        experts: u32,
+        choice: Cols,
+        rows: u32,
+    ) -> Result<(), Unsupported> {
+        let classes = self.classes.get(&choice.act).map_or(&[][..], Vec::as_slice);
+        let grouping = group(by, classes, experts, choice.width / 2, rows)?;
+        self.groupings.insert(choice.act, grouping);
+        Ok(())
+    }
+
+    /// How the slots of a choice are grouped.
+    pub fn grouping(&self, choice: Cols) -> Result<Grouping, Unsupported> {
+        self.groupings.get(&choice.act).copied().ok_or_else(|| Unsupported {
+            op: "expert_linear",
+            format: None,
+            reason: "a choice that nobody made".into(),
+        })
+    }
+}
+
+/// The product of a call with experts' matrices, and the choice that it reads.
+pub(super) fn class(plan: &Plan, call: &Call) -> Option<(ProductClass, ActId)> {
+    let (weight, choice, gated, behind) = match *call {
+        Call::ExpertLinear { weight, choice, .. } => (weight, choice, false, false),
+        Call::GatedExperts { gate, up, choice, .. } => (gate, choice, true, up.is_none()),
+        _ => return None,
     };
-    steps.iter().filter_map(of).collect()
+    let w = plan.weight(weight);
+    let m = if behind { w.m / 2 } else { w.m };
+    Some((ProductClass { format: w.format, m, k: w.k, gated }, choice.act))
 }

@@ -15,15 +15,16 @@ mod tests;
 
 use crate::{Products, Unsupported};
 pub use call::{Call, InputNorm};
-pub(crate) use experts::grouping;
+use experts::Choices;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};
 pub(crate) use select::{attention_shape, delta_net_shape};
 use std::collections::HashMap;
 use zinc_kernels::gemv::{Cut, ProductClass};
+use zinc_kernels::moe::Grouping;
 use zinc_kernels::product::{Chooser, Product};
 use zinc_kernels::{Policy, Precision};
-use zinc_plan::{Op, Plan, Rows};
+use zinc_plan::{ActId, Op, Plan, Rows, WeightId};
 use zinc_vulkan::Capabilities;
 
 /// For which batches a schedule is.
@@ -110,6 +111,8 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Where activations lie.
     pub scratch: Scratch,
+    /// How the slots of each choice of experts are grouped.
+    pub groupings: HashMap<ActId, Grouping>,
 }
 
 impl Schedule {
@@ -117,17 +120,26 @@ impl Schedule {
     pub fn products(&self, plan: &Plan) -> Vec<Products> {
         let mut products: Vec<Products> = Vec::new();
         for step in &self.steps {
-            let (weight, gated, out, product) = match (&step.call, step.product) {
-                (&Call::Linear { weight, out, .. }, Some(product)) => (weight, false, out, product),
-                (&Call::GatedLinear { gate, out, .. }, Some(product)) => (gate, true, out, product),
+            let (Some(product), Some(out)) = (step.product, step.call.writes().first().copied()) else {
+                continue;
+            };
+            let columns = self.shape.of(plan.act(out.act).rows);
+            let dense = |weight: WeightId, gated: bool| {
+                let w = plan.weight(weight);
+                (ProductClass { format: w.format, m: w.m, k: w.k, gated }, None)
+            };
+            let (class, experts) = match (&step.call, experts::class(plan, &step.call)) {
+                (_, Some((class, choice))) => (class, self.groupings.get(&choice).copied()),
+                (&Call::Linear { weight, .. }, _) => dense(weight, false),
+                (&Call::GatedLinear { gate, .. }, _) => dense(gate, true),
                 _ => continue,
             };
-            let w = plan.weight(weight);
-            let columns = self.shape.of(plan.act(out.act).rows);
-            let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
-            match products.iter_mut().find(|p| (p.class, p.columns) == (class, columns)) {
+            let alike = |p: &&mut Products| {
+                (p.class, p.columns, p.experts, p.product) == (class, columns, experts, product)
+            };
+            match products.iter_mut().find(alike) {
                 Some(alike) => alike.count += 1,
-                None => products.push(Products { class, columns, count: 1, product }),
+                None => products.push(Products { class, columns, experts, count: 1, product }),
             }
         }
         products
@@ -168,17 +180,21 @@ impl<'a> Compiler<'a> {
                 self.calls.entry(logits).or_insert(steps).clone()
             }
         };
+        let mut choices = Choices::of(plan, &steps);
         for step in &mut steps {
-            step.product = select::select(plan, target, step, shape, &mut self.products)?;
+            let so_far = (&mut choices, &mut self.products);
+            step.product = select::select(plan, target, step, shape, so_far)?;
         }
         if target.fuse {
             fold::norms(plan, &mut steps);
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
-        let lists = experts::lists(plan, target, &steps, shape);
+        // A choice's lists follow its rows.
+        let lists: Vec<(ActId, u64)> =
+            choices.groupings.iter().map(|(&act, g)| (act, g.list_bytes())).collect();
         let packed = convert::insert(plan, &mut steps);
         let scratch = scratch::assign(plan, &packed, &steps, (&aliases, &lists), shape, !target.keep);
-        Ok(Schedule { shape, steps, scratch })
+        Ok(Schedule { shape, steps, scratch, groupings: choices.groupings })
     }
 }
 

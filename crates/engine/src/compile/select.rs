@@ -1,16 +1,21 @@
 //! The gate: the kernels' own selection for each call.
 
-use super::{Call, Shape, Step, Target, experts};
+use super::experts::{Choices, class};
+use super::{Call, Shape, Step, Target};
 use crate::Unsupported;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use zinc_kernels::gemv::ProductClass;
-use zinc_kernels::product::{self, Product};
-use zinc_kernels::{attention, elementwise, embed, kv, norm, recurrent, rope};
+use zinc_kernels::moe::Grouping;
+use zinc_kernels::product::{self, Chooser, Product};
+use zinc_kernels::{Precision, attention, elementwise, embed, kv, norm, recurrent, rope};
 use zinc_plan::{HeadOrder, KvId, Plan, RopeId, StateId, StateSpec, WeightId};
 
-/// The kernels of products, by class and columns: layers have the same ones.
-pub(super) type Known = BTreeMap<(ProductClass, u32), Product>;
+/// The kernels of products: layers have the same ones.
+pub(super) type Known = BTreeMap<Key, Product>;
+
+/// A product's class, its columns, how they are grouped if they are slots, and whether it is exact under every policy.
+type Key = (ProductClass, u32, Option<Grouping>, bool);
 
 /// Whether there is a kernel for a step, and which if it is a product.
 pub(super) fn select(
@@ -18,16 +23,24 @@ pub(super) fn select(
     target: &Target<'_>,
     step: &Step,
     shape: Shape,
-    known: &mut Known,
+    (choices, known): (&mut Choices, &mut Known),
 ) -> Result<Option<Product>, Unsupported> {
-    let rows = step.call.writes().first().map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
-    let mut product = |weight: WeightId, gated: bool| {
-        let w = plan.weight(weight);
-        let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
-        Ok(Some(match known.entry((class, rows)) {
+    let out = step.call.writes().first().copied();
+    let rows = out.map_or(shape.rows, |c| shape.of(plan.act(c.act).rows));
+    let mut product = |class: ProductClass, grouping: Option<Grouping>, exact: bool| {
+        let own = target.chooser();
+        let by = if exact { Chooser { precision: Precision::Exact, ..own } } else { own };
+        Ok(Some(match known.entry((class, rows, grouping, exact)) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => *new.insert(product::select(&target.chooser(), &class, rows)?),
+            Entry::Vacant(new) => *new.insert(match grouping {
+                None => product::select(&by, &class, rows)?,
+                Some(grouping) => product::select_experts(&by, &class, &grouping)?,
+            }),
         }))
+    };
+    let dense = |weight: WeightId, gated: bool| {
+        let w = plan.weight(weight);
+        ProductClass { format: w.format, m: w.m, k: w.k, gated }
     };
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
     let cache = |op, kv: KvId| {
@@ -40,8 +53,8 @@ pub(super) fn select(
         }
         // Comes in where products that were chosen want it.
         Call::Convert { .. } => Ok(None),
-        Call::Linear { weight, .. } => product(weight, false),
-        Call::GatedLinear { gate, .. } => product(gate, true),
+        Call::Linear { weight, out, .. } => product(dense(weight, false), None, choices.decide(out)),
+        Call::GatedLinear { gate, .. } => product(dense(gate, true), None, false),
         Call::Attention { kv, heads, .. } => {
             let heads = attention_shape(plan, kv, heads);
             let policy = &target.policy.attention;
@@ -61,13 +74,13 @@ pub(super) fn select(
             .and_then(|()| rope::supports("qk_norm_rope_kv", q.width, head_size, pairs(table), rows))
             .map(|()| None),
         Call::Route { logits, out, .. } => {
-            experts::grouping(target.policy, logits.width, out, rows).map(|_| None)
+            choices.group(&target.chooser(), logits.width, out, rows).map(|()| None)
         }
-        Call::ExpertLinear { weight, choice, .. } => {
-            experts::supports(plan, target.policy, weight, None, choice, rows).map(|()| None)
-        }
-        Call::GatedExperts { gate, up, choice, .. } => {
-            experts::supports(plan, target.policy, gate, Some(up), choice, rows).map(|()| None)
+        Call::ExpertLinear { choice, .. } | Call::GatedExperts { choice, .. } => {
+            choices.grouping(choice).and_then(|grouping| match class(plan, &step.call) {
+                Some((class, _)) => product(class, Some(grouping), false),
+                None => Ok(None),
+            })
         }
         Call::Conv { x, weight, .. } => {
             recurrent::conv::supports(x.width, plan.weight(weight).k, rows).map(|()| None)

@@ -1,10 +1,11 @@
 //! Dispatches of experts.
 
-use super::record::Recording;
+use super::record::{Recording, product};
 use crate::Error;
-use crate::compile::{Call, Step, grouping};
-use zinc_kernels::gemv::{Biases, ExpertArgs, Up, record_experts};
+use crate::compile::{Call, Step};
+use zinc_kernels::gemv::{Biases, ExpertArgs, Up};
 use zinc_kernels::moe::{Grouping, expert_bias, expert_sum, pack, route};
+use zinc_kernels::product::record_experts;
 use zinc_plan::Cols;
 use zinc_vulkan::{Recorder, Slice};
 
@@ -16,7 +17,7 @@ impl Recording<'_> {
         let label = label.as_str();
         match step.call {
             Call::Route { logits, order, out } => {
-                let (lists, grouping) = self.lists(out, logits.width)?;
+                let (lists, grouping) = self.lists(out)?;
                 let (logits, choice) = (self.mat(logits)?, self.mat(out)?);
                 let args = route::Args { logits, order, choice, rows: grouping.rows };
                 route::record(k, rec, label, &args)?;
@@ -27,7 +28,7 @@ impl Recording<'_> {
             }
             Call::ExpertLinear { x, weight, bias, choice, out } => {
                 let weights = self.matrix(weight);
-                let (lists, grouping) = self.lists(choice, self.executor.plan.weight(weight).experts)?;
+                let (lists, grouping) = self.lists(choice)?;
                 let args = ExpertArgs {
                     weights,
                     up: None,
@@ -38,10 +39,10 @@ impl Recording<'_> {
                     lists: &lists,
                     out: self.mat(out)?,
                 };
-                record_experts(k, rec, label, &args)?;
+                record_experts(k, rec, label, &args, product(step)?)?;
             }
             Call::GatedExperts { x, gate, up, biases, choice, kind, out } => {
-                let (lists, grouping) = self.lists(choice, self.executor.plan.weight(gate).experts)?;
+                let (lists, grouping) = self.lists(choice)?;
                 let up = up.map_or(Up::Behind, |w| Up::Apart(self.vector(w)));
                 let args = ExpertArgs {
                     weights: self.matrix(gate),
@@ -54,7 +55,7 @@ impl Recording<'_> {
                     lists: &lists,
                     out: self.mat(out)?,
                 };
-                record_experts(k, rec, label, &args)?;
+                record_experts(k, rec, label, &args, product(step)?)?;
             }
             Call::ExpertBias { x, bias, choice, out } => {
                 let (rows, bias) = (self.place(out)?.rows, self.vector(bias));
@@ -78,10 +79,12 @@ impl Recording<'_> {
     }
 
     /// The lists behind a choice, and how its slots are grouped.
-    pub(super) fn lists(&self, choice: Cols, experts: u32) -> Result<(Slice, Grouping), Error> {
+    pub(super) fn lists(&self, choice: Cols) -> Result<(Slice, Grouping), Error> {
         let place = self.place(choice)?;
-        let policy = self.executor.kernels.policy();
-        let grouping = grouping(policy, experts, choice, place.rows).map_err(zinc_kernels::Error::from)?;
+        let grouping = self.schedule.groupings.get(&choice.act).copied();
+        let grouping = grouping.ok_or_else(|| {
+            Error::Option(format!("choice {} of the schedule is not grouped", choice.act.0))
+        })?;
         Ok((self.scratch.slice(place.behind(), grouping.list_bytes())?, grouping))
     }
 }

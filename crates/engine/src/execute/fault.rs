@@ -87,7 +87,7 @@ impl Recording<'_> {
             return Ok(());
         };
         if let (true, &Call::Route { logits, out, .. }) = (spoil.lists, &step.call) {
-            let (lists, grouping) = self.lists(out, logits.width)?;
+            let (lists, grouping) = self.lists(out)?;
             let slot = |i: u32| lists.slice(4 * u64::from(grouping.pairs_at() + i), 4);
             return Ok(rec.copy(&slot(1)?, &slot(0)?)?);
         }

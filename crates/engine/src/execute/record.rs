@@ -168,9 +168,10 @@ impl<'a> Recording<'a> {
                     &norm::l2_norm::Args { x, group, eps, scale, out, rows },
                 )?;
             }
-            Call::Convert { x, out } => {
+            Call::Convert { x, parts, out } => {
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
-                let out = gemm::Packed::within(out, rows, x.width).map_err(zinc_kernels::Error::from)?;
+                let out = gemm::Packed::within(out, rows, x.width / parts);
+                let out = out.map_err(zinc_kernels::Error::from)?;
                 gemm::convert(k, rec, label, &gemm::ConvertArgs { x, out })?;
             }
             Call::Linear { x, norm, weight, bias, residual, out } => {
@@ -372,6 +373,6 @@ impl<'a> Recording<'a> {
 }
 
 /// The kernel of a step's product: `compile` names it for every product.
-fn product(step: &Step) -> Result<Product, Error> {
+pub(super) fn product(step: &Step) -> Result<Product, Error> {
     step.product.ok_or_else(|| Error::Option(format!("the product `{}` has no kernel", step.full_label())))
 }

@@ -14,6 +14,7 @@
 // chunk's successor are loaded before the chunk's own are used (AHEAD), the first ones before x is rounded. With NORM the factor is the RMS norm of
 // x: what is rounded is x times the norm's weight, its squares are summed on the way, and sums are divided by their root in the end. So no dispatch
 // comes before that only norms.
+// With EXPERTS columns are slots of rows (expert_slots.glsl).
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -29,11 +30,13 @@ layout(constant_id = 5) const uint STAGE = 1; // chunks of a lane that are stage
 layout(constant_id = 6) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 7) const bool BIAS = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
-layout(constant_id = 9) const bool GELU = false; // with GATE: gelu_tanh instead of silu
+layout(constant_id = 9) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
 layout(constant_id = 10) const bool AHEAD = true;
 layout(constant_id = 11) const uint PITCH = 4; // chunks of the stage, padded
 layout(constant_id = 12) const uint STAGED = 1; // COLUMNS · BYTES · PIECES · PITCH
 layout(constant_id = 13) const uint SCALES = 1; // COLUMNS · RUNS · PITCH
+layout(constant_id = 14) const uint EXPERTS = 0;
+layout(constant_id = 15) const uint SLOTS = 1;
 layout(constant_id = 16) const bool NORM = false; // all of x is staged at once
 layout(constant_id = 17) const uint SQUARES = 1; // with NORM, COLUMNS · BLOCKS
 layout(constant_id = 18) const uint BLOCKS = 1; // with NORM, 32 elements each, of a column
@@ -53,7 +56,8 @@ layout(push_constant, scalar) uniform Push {
     uvec2 up;
     F32In x;
     F32In bias;
-    F32In residual;
+    F32In residual; // with GATE the bias of up
+    F32In choice;
     F32In norm;
     F32 result;
     uint m;
@@ -64,8 +68,16 @@ layout(push_constant, scalar) uniform Push {
     uint result_stride;
     uint groups;
     uint columns;
+    uint slots;
+    uint x_step;
+    uint expert_bytes;
+    uint choice_at;
+    float alpha;
+    float limit;
     float eps;
 } p;
+
+#include "expert_slots.glsl"
 
 // 16 elements of x, a byte of each. Piece q of chunk c lies at q · PITCH + c: a team's lanes read neighbours, and PITCH is 4 more than a
 // multiple of 8, so that what is stored together is spread over the banks.
@@ -87,7 +99,7 @@ float summed(int bits) {
 }
 
 vec4 load_x(uint column, uint i) {
-    uint at = min(gl_WorkGroupID.z * COLUMNS + column, p.columns - 1) * p.x_stride + i;
+    uint at = x_start(gl_WorkGroupID.z * COLUMNS, column) + i;
     if (ALIGNED) return Vec4In(p.x).v[at / 4];
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
@@ -234,6 +246,7 @@ void main() {
     for (uint i = gl_LocalInvocationIndex; i < 16; i += gl_WorkGroupSize.x) byte_table[i] = uint(int(table_value(i))) & 0xFFu;
 #endif
     if (folded_group() >= p.groups) return;
+    if (EXPERTS != 0 && !take_slots()) return;
     const uint lane = gl_SubgroupInvocationID % LANES;
     const uint teams = gl_SubgroupSize / LANES;
     const uint team_row = (gl_SubgroupID * teams + gl_SubgroupInvocationID / LANES) * ROWS;
@@ -246,7 +259,7 @@ void main() {
     // Rows beyond the end stand for the last one; `finish` drops them. So do chunks, which are not added.
 #define FIND_ROWS(batch) \
     [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) { \
-        rows[r] = address_at(r < ROWS ? p.weight : p.up, min((batch) * batch_rows + team_row + r % ROWS, p.m - 1), p.row_bytes); \
+        rows[r] = address_at(own_matrix(r < ROWS ? p.weight : p.up), min((batch) * batch_rows + team_row + r % ROWS, p.m - 1), p.row_bytes); \
     }
 #define LOAD(codes, step) \
     [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, min((step) * LANES + lane, chunks - 1));

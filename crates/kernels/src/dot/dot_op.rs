@@ -1,8 +1,7 @@
 //! The dispatch.
 
 use super::{KERNELS, Tile};
-use crate::gemv::{Args, Gate, Operands, variant};
-use crate::launch::is_vec4;
+use crate::gemv::{Args, ExpertArgs, Operands};
 use crate::{Error, Kernels, Unsupported};
 use zinc_vulkan::Recorder;
 
@@ -17,20 +16,43 @@ pub fn record(
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    let format = args.weights.format;
+    record_columns(kernels, rec, label, &Operands::of(args, tile.columns)?, tile)
+}
+
+/// Records a product of slots with a tile of [`select_experts`](super::select_experts).
+///
+/// # Errors
+/// As [`record`].
+pub fn record_experts(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &ExpertArgs<'_>,
+    tile: Tile,
+) -> Result<(), Error> {
+    record_columns(kernels, rec, label, &Operands::of_experts(args)?, tile)
+}
+
+fn record_columns(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    operands: &Operands,
+    tile: Tile,
+) -> Result<(), Error> {
+    let (format, m, k) = (operands.format, operands.params.m, operands.params.k);
     if let Err(reason) = tile.check(kernels.subgroup_size()) {
         return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
     }
-    let operands = Operands::of(args)?;
     let flag = u32::from;
     let [staged, scales] = tile.shared(format);
     // With all of x in the stage a workgroup takes several batches of rows, and can norm x.
-    let whole = tile.holds(format, args.weights.k);
-    if args.norm.is_some() && !whole {
-        let reason = format!("a norm of {} columns, of which a part is staged at a time", args.weights.k);
+    let whole = tile.holds(format, k);
+    if operands.norm.is_some() && !whole {
+        let reason = format!("a norm of {k} columns, of which a part is staged at a time");
         return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
     }
-    let blocks = if args.norm.is_some() { tile.squares(format) } else { 1 };
+    let blocks = if operands.norm.is_some() { tile.squares(format) } else { 1 };
     let specialization = [
         (0, tile.subgroups * kernels.subgroup_size()),
         (1, tile.rows),
@@ -38,20 +60,22 @@ pub fn record(
         (3, tile.lanes),
         (4, tile.bytes),
         (5, tile.stage),
-        (6, flag(args.x.is_vec4(args.columns) && args.norm.is_none_or(|n| is_vec4(n.weight)))),
-        (7, flag(args.epilogue.bias.is_some())),
-        (8, flag(args.epilogue.residual.is_some())),
-        (9, flag(matches!(args.up, Some((Gate::GeGlu, _))))),
+        (6, flag(operands.aligned)),
+        (7, flag(operands.bias.is_some())),
+        (8, flag(operands.has_residual())),
+        (9, operands.activation()),
         (10, flag(tile.ahead)),
         (11, tile.pitch()),
         (12, staged),
         (13, scales),
-        (16, flag(args.norm.is_some())),
-        (17, if args.norm.is_some() { tile.columns * blocks } else { 1 }),
+        (14, operands.experts_mode()),
+        (15, if operands.experts.is_some() { tile.columns } else { 1 }),
+        (16, flag(operands.norm.is_some())),
+        (17, if operands.norm.is_some() { tile.columns * blocks } else { 1 }),
         (18, blocks),
     ];
-    let pipeline = kernels.pipeline(&KERNELS[0], &variant(args), &specialization)?;
-    let batches = args.weights.m.div_ceil(tile.batch_rows(kernels.subgroup_size()));
+    let pipeline = kernels.pipeline(&KERNELS[0], &operands.variant(), &specialization)?;
+    let batches = m.div_ceil(tile.batch_rows(kernels.subgroup_size()));
     let groups = if whole { batches.div_ceil(tile.batches) } else { batches };
-    operands.dispatch(rec, label, &pipeline, groups, tile.columns, args.norm.map_or(0.0, |n| n.eps))
+    operands.dispatch_normed(rec, label, &pipeline, groups)
 }

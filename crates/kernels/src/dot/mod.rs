@@ -12,17 +12,17 @@
 //! else is exact but for the f32 sums over runs.
 
 mod dot_op;
-mod reference;
+pub(crate) mod reference;
 mod suite;
 mod tile;
 
-pub use dot_op::record;
+pub use dot_op::{record, record_experts};
 pub use suite::suite;
-pub use tile::{Tile, candidates, select};
+pub use tile::{Tile, candidates, select, select_experts};
 
 use crate::Kernel;
 use crate::gemv::NormedParams;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "dot", bindings: 7, params_bytes: size_of::<NormedParams>() as u32 }];
+    &[Kernel { stem: "dot", bindings: 8, params_bytes: size_of::<NormedParams>() as u32 }];

@@ -1,6 +1,7 @@
 //! How an integer-dot product is cut: the choice of a tile.
 
 use crate::gemv::ProductClass;
+use crate::moe::Grouping;
 use crate::policy::DotShape;
 use crate::{Policy, Unsupported, shader};
 use zinc_quant::FormatRef;
@@ -40,6 +41,32 @@ pub fn select(
     class: &ProductClass,
     columns: u32,
 ) -> Result<Tile, Unsupported> {
+    fit(caps, policy, class, 1, columns)
+}
+
+/// As [`select`] for the matrices of experts, whose columns are grouped already.
+///
+/// # Errors
+/// As [`select`], and where the groups are wider than the policy's columns of a workgroup.
+pub fn select_experts(
+    caps: &Capabilities,
+    policy: &Policy,
+    class: &ProductClass,
+    g: &Grouping,
+) -> Result<Tile, Unsupported> {
+    let tile = fit(caps, policy, class, g.batches(), g.columns())?;
+    g.fits("expert_linear", class, tile.columns)?;
+    Ok(tile)
+}
+
+/// A tile for products of `groups` matrices with `columns` columns each.
+fn fit(
+    caps: &Capabilities,
+    policy: &Policy,
+    class: &ProductClass,
+    groups: u32,
+    columns: u32,
+) -> Result<Tile, Unsupported> {
     let &ProductClass { format, m, k, .. } = class;
     let dot = &policy.dot;
     let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(format.name), reason });
@@ -55,7 +82,7 @@ pub fn select(
     if columns > dot.most_columns {
         return fail(format!("{columns} columns are more than {}", dot.most_columns));
     }
-    let tile = Tile::of(policy, dot.shape(columns), class, columns);
+    let tile = Tile::of(policy, dot.shape(columns), class, groups, columns);
     match tile.stage {
         0 => fail("no part of x fits in shared memory".into()),
         _ => Ok(tile),
@@ -64,10 +91,12 @@ pub fn select(
 
 impl Tile {
     /// A shape fitted to a product: workgroups small enough that the device is busy, and few enough that x is not rounded more often than that.
-    fn of(policy: &Policy, shape: &DotShape, class: &ProductClass, columns: u32) -> Tile {
+    fn of(policy: &Policy, shape: &DotShape, class: &ProductClass, groups: u32, columns: u32) -> Tile {
         let dot = &policy.dot;
         let &ProductClass { format, m, k, gated } = class;
-        let lanes = dot.lanes.min(policy.subgroup_size);
+        // A row of few chunks leaves the other lanes to other rows.
+        let chunks = k.div_ceil(format.chunk).next_power_of_two().max(2);
+        let lanes = dot.lanes.min(policy.subgroup_size).min(chunks);
         let rows = if gated { (shape.rows / 2).max(1) } else { shape.rows };
         let columns = columns.div_ceil(columns.div_ceil(shape.columns));
         let mut tile = Tile {
@@ -80,7 +109,7 @@ impl Tile {
             batches: 1,
             ahead: shape.ahead,
         };
-        let batches = |tile: &Tile| m.div_ceil(tile.batch_rows(policy.subgroup_size));
+        let batches = |tile: &Tile| groups.saturating_mul(m.div_ceil(tile.batch_rows(policy.subgroup_size)));
         while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
@@ -157,7 +186,7 @@ pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Ti
         policy.dot.bytes = bytes;
         policy.dot.busy_groups = busy_groups;
         policy.dot.stage_bytes = stage_bytes;
-        let tile = Tile::of(&policy, &shape, class, columns);
+        let tile = Tile::of(&policy, &shape, class, 1, columns);
         if tile.stage > 0 && !all.contains(&tile) {
             all.push(tile);
         }

@@ -18,6 +18,7 @@ layout(push_constant, scalar) uniform Push {
     uint x_stride;
     uint pitch; // groups of four elements
     uint rows;
+    uint parts; // rows here of a row of x
 } p;
 
 // Elements i .. i + 4 of a row; those beyond the end are 0.
@@ -31,7 +32,7 @@ vec4 load4(uint start, uint i) {
 void main() {
     const uint row = folded_group();
     if (row >= p.rows) return;
-    const uint start = row * p.x_stride;
+    const uint start = row / p.parts * p.x_stride + row % p.parts * p.k;
     float greatest = 0.0;
     for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
         vec4 v = abs(load4(start, 4 * i));

@@ -25,15 +25,17 @@ pub struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// What lies in an activation buffer of [`Packed::width`] columns.
+    /// What lies in an activation buffer of [`Packed::width`] columns, or of several times as many: so many packed rows for each of its rows.
     ///
     /// # Errors
     /// [`Unsupported`] where the buffer has another width.
     pub fn within(mat: Mat<'a>, rows: u32, k: u32) -> Result<Packed<'a>, Unsupported> {
-        if mat.width != Packed::width(k) || rows > 1 && mat.stride != mat.width {
-            return refuse("convert", format!("{} columns for packed rows of {k}", mat.width));
+        let whole = mat.width.is_multiple_of(Packed::width(k)) && (rows <= 1 || mat.stride == mat.width);
+        let parts = mat.width / Packed::width(k);
+        match rows.checked_mul(parts).filter(|&n| whole && n > 0) {
+            Some(rows) => Ok(Packed { slice: mat.slice, offset: 4 * u64::from(mat.offset), rows, k }),
+            None => refuse("convert", format!("{} columns for packed rows of {k}", mat.width)),
         }
-        Ok(Packed { slice: mat.slice, offset: 4 * u64::from(mat.offset), rows, k })
     }
 
     /// Columns of f32 that a row takes, its factor included.
@@ -62,7 +64,7 @@ impl<'a> Packed<'a> {
 /// A conversion.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvertArgs<'a> {
-    /// `out.rows` rows of `out.k` elements.
+    /// `out.rows` rows of `out.k` elements, or a part as many rows of several times as many elements: each is several packed rows.
     pub x: Mat<'a>,
     /// Where they go.
     pub out: Packed<'a>,
@@ -75,6 +77,7 @@ struct Params {
     x_stride: u32,
     pitch: u32,
     rows: u32,
+    parts: u32,
 }
 
 /// Records a conversion.
@@ -88,15 +91,18 @@ pub fn convert(
     args: &ConvertArgs<'_>,
 ) -> Result<(), Error> {
     let (x, Packed { rows, k, .. }) = (args.x, args.out);
-    if x.width != k || k == 0 {
+    let parts = x.width / k.max(1);
+    if parts == 0 || x.width != parts * k || !rows.is_multiple_of(parts) {
         return Ok(refuse("convert", format!("rows of {} elements for packed rows of {k}", x.width))?);
     }
-    let elements = u64::from(rows) * u64::from(x.stride.max(Packed::pitch(k)));
+    let x_rows = rows / parts;
+    let elements = u64::from(rows) * u64::from(Packed::pitch(k));
+    let elements = elements.max(u64::from(x_rows) * u64::from(x.stride));
     let (values, scales) = args.out.parts()?;
     if !values.address().is_multiple_of(16) || elements > u64::from(u32::MAX) {
         return Ok(refuse("convert", format!("{rows} rows that are not aligned, or beyond 2^32 elements"))?);
     }
-    let params = Params { k, x_stride: x.stride, pitch: Packed::pitch(k) / 4, rows };
+    let params = Params { k, x_stride: x.stride, pitch: Packed::pitch(k) / 4, rows, parts };
     let [gx, gy] = fold_groups(rows);
     kernels.launch(
         rec,
@@ -105,9 +111,9 @@ pub fn convert(
             variant: &[],
             specialization: &[
                 (0, kernels.threads(THREADS.min(Packed::pitch(k) / 4))),
-                (1, u32::from(x.is_vec4(rows))),
+                (1, u32::from(x.is_vec4(x_rows) && (parts == 1 || k.is_multiple_of(4)))),
             ],
-            bindings: &[Binding::read(&x.bytes(rows)?), Binding::write(&values), Binding::write(&scales)],
+            bindings: &[Binding::read(&x.bytes(x_rows)?), Binding::write(&values), Binding::write(&scales)],
             params: bytemuck::bytes_of(&params),
             groups: [gx, gy, 1],
             label,

@@ -6,6 +6,8 @@
 // A workgroup takes ROWS rows (of each matrix) and COLUMNS columns, and walks over K in steps of STEP elements: the operands of a step lie in
 // shared memory (gemm_stage.glsl), those of the next one are on the way meanwhile. MATRIX=khr: each subgroup multiplies SUB_ROWS × SUB_COLUMNS of the
 // tile in matrices of TM × TN × TK (VK_KHR_cooperative_matrix). MATRIX=portable: each invocation computes SUB_ROWS × SUB_COLUMNS results itself.
+//
+// With EXPERTS columns are slots of rows (expert_slots.glsl), gathered on their way to shared memory and scattered on their way out.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -31,7 +33,11 @@ layout(constant_id = 9) const uint TK = 16;
 layout(constant_id = 10) const bool BIAS = false;
 layout(constant_id = 11) const bool RESIDUAL = false;
 layout(constant_id = 12) const bool GATE = false;
-layout(constant_id = 13) const bool GELU = false; // with GATE: gelu_tanh instead of silu
+layout(constant_id = 13) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
+layout(constant_id = 14) const float ALPHA = 0.0; // of oai_swiglu
+layout(constant_id = 15) const float LIMIT = 0.0;
+layout(constant_id = 16) const uint EXPERTS = 0;
+layout(constant_id = 17) const uint SLOTS = 1;
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -39,25 +45,48 @@ layout(push_constant, scalar) uniform Push {
     uvec2 x; // rows as `convert` packed them
     F32In scales; // by column
     F32In bias;
-    F32In residual;
+    F32In residual; // with GATE the bias of up
+    F32In choice;
     F32 result;
     uint m;
     uint k;
     uint row_bytes;
-    uint x_pitch; // quads of words from a row of x to the next
+    uint x_stride; // quads of words from a row of x to the next; with EXPERTS to the next row's
     uint columns;
     uint residual_stride;
     uint result_stride;
+    uint slots;
+    uint x_step;
+    uint expert_bytes;
+    uint choice_at;
+    uint x_pitch; // quads of words of a packed row
 } p;
 
+#include "expert_slots.glsl"
 #include "gemm_stage.glsl"
+
+// With EXPERTS: of each column.
+shared float slot_scales[SLOTS];
 
 // The result of a row and column; `up` is the second matrix's.
 void finish(uint row, uint column, float value, float up) {
+    if (EXPERTS != 0) {
+        if (row >= p.m || column >= own_columns) return;
+        const float scale = slot_scales[column];
+        value *= scale;
+        if (BIAS) value += p.bias.v[expert * p.m + row];
+        if (GATE) {
+            up *= scale;
+            if (BIAS) up += p.residual.v[expert * p.m + row];
+            value = gated(ACTIVATION, value, up, ALPHA, LIMIT);
+        }
+        p.result.v[slot_of[column].x + row] = value;
+        return;
+    }
     if (row >= p.m || column >= p.columns) return;
     float scale = p.scales.v[column] / WEIGHT_SCALE;
     value *= scale;
-    if (GATE) value = (GELU ? gelu_tanh(value) : silu(value)) * (up * scale);
+    if (GATE) value = gated(ACTIVATION, value, up * scale, ALPHA, LIMIT);
     if (BIAS) value += p.bias.v[row];
     if (RESIDUAL) value += p.residual.v[column * p.residual_stride + row];
     p.result.v[column * p.result_stride + row] = value;
@@ -84,7 +113,7 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
     value = value * other;
     if (GATE) {
         up = up * other;
-        [[unroll]] for (uint e = 0; e < value.length(); e++) value[e] = (GELU ? gelu_tanh(value[e]) : silu(value[e])) * up[e];
+        [[unroll]] for (uint e = 0; e < value.length(); e++) value[e] = gated(ACTIVATION, value[e], up[e], ALPHA, LIMIT);
     }
     if (BIAS) {
         coopMatLoad(other, p.bias.v, row, 0, gl_CooperativeMatrixLayoutColumnMajor);
@@ -139,17 +168,11 @@ float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {
 }
 #endif
 
-void main() {
-#ifdef HAS_TABLE
-    for (uint i = gl_LocalInvocationIndex; i < 16; i += THREADS) {
-#ifdef MATRIX_KHR
-        byte_table[i] = uint(int(table_value(i))) & 0xFFu;
-#else
-        table[i] = table_value(i);
-#endif
+void multiply() {
+    // `finish` comes after barriers.
+    for (uint c = gl_LocalInvocationIndex; EXPERTS != 0 && c < COLUMNS; c += THREADS) {
+        slot_scales[c] = p.scales.v[slot_of[c].y / p.x_pitch] / WEIGHT_SCALE;
     }
-    barrier();
-#endif
     const uint first_row = gl_WorkGroupID.y * ROWS, first_column = gl_WorkGroupID.x * COLUMNS;
     const uvec3 plane = planes(p.k / BLOCK_ELEMS);
 #ifdef MATRIX_KHR
@@ -212,7 +235,8 @@ void main() {
     // Matrices are read and written where rows begin at multiples of 16 bytes.
     uint places = uvec2(p.result).x | 4 * p.result_stride;
     if (RESIDUAL) places |= uvec2(p.residual).x | 4 * p.residual_stride;
-    const bool whole = places % 16 == 0;
+    // Slots of experts lie apart.
+    const bool whole = EXPERTS == 0 && places % 16 == 0;
     RESULTS_4(0)
     RESULTS_4(4)
     RESULTS_4(8)
@@ -225,4 +249,18 @@ void main() {
         }
     }
 #endif
+}
+
+void main() {
+#ifdef HAS_TABLE
+    for (uint i = gl_LocalInvocationIndex; i < 16; i += THREADS) {
+#ifdef MATRIX_KHR
+        byte_table[i] = uint(int(table_value(i))) & 0xFFu;
+#else
+        table[i] = table_value(i);
+#endif
+    }
+    barrier();
+#endif
+    if (EXPERTS == 0 || take_slots()) multiply();
 }

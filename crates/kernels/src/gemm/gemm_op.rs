@@ -9,7 +9,7 @@ use zinc_quant::FormatRef;
 use zinc_vulkan::{Binding, Recorder};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "gemm", bindings: 7, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "gemm", bindings: 8, params_bytes: size_of::<Params>() as u32 };
 
 /// A product.
 #[derive(Debug, Clone, Copy)]
@@ -27,15 +27,20 @@ pub struct Args<'a> {
 }
 
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct Params {
-    m: u32,
-    k: u32,
-    row_bytes: u32,
-    x_pitch: u32,
-    columns: u32,
-    residual_stride: u32,
-    result_stride: u32,
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(super) struct Params {
+    pub m: u32,
+    pub k: u32,
+    pub row_bytes: u32,
+    pub x_stride: u32,
+    pub columns: u32,
+    pub residual_stride: u32,
+    pub result_stride: u32,
+    pub slots: u32,
+    pub x_step: u32,
+    pub expert_bytes: u32,
+    pub choice_at: u32,
+    pub x_pitch: u32,
 }
 
 /// Records a product with a tile of [`select`](super::select), or of [`candidates`](super::candidates).
@@ -66,10 +71,11 @@ pub fn record(
         m,
         k,
         row_bytes: row_bytes as u32,
-        x_pitch: Packed::pitch(k) / 8,
+        x_stride: Packed::pitch(k) / 8,
         columns,
         residual_stride: args.epilogue.residual.map_or(0, |r| r.stride),
         result_stride: args.out.stride,
+        ..Params::default()
     };
     let gate = args.up.map(|(gate, _)| gate);
     let specialization = specialization(kernels, tile, bias.is_some(), residual.is_some(), gate);
@@ -86,6 +92,7 @@ pub fn record(
                 Binding::read(&scales),
                 Binding::read(bias.as_ref().unwrap_or(&scales)),
                 Binding::read(residual.as_ref().unwrap_or(&scales)),
+                Binding::read(&scales),
                 Binding::write(&out),
             ],
             params: bytemuck::bytes_of(&params),
@@ -96,7 +103,7 @@ pub fn record(
 }
 
 /// The constants of a tile and of what is added to its results, in the order of their numbers in the shader.
-fn specialization(
+pub(super) fn specialization(
     kernels: &Kernels,
     tile: &Tile,
     bias: bool,
@@ -104,8 +111,10 @@ fn specialization(
     gate: Option<Gate>,
 ) -> Vec<(u32, u32)> {
     let mut values = tile.specialization(kernels.subgroup_size());
-    let added = [bias, residual, gate.is_some(), gate == Some(Gate::GeGlu)];
-    values.extend((values.len() as u32..).zip(added.map(u32::from)));
+    let (alpha, limit) = gate.map_or((0.0, 0.0), Gate::constants);
+    let flags = [bias, residual, gate.is_some()].map(u32::from);
+    let of_gate = [gate.map_or(0, Gate::number), alpha.to_bits(), limit.to_bits()];
+    values.extend((values.len() as u32..).zip(flags.into_iter().chain(of_gate)));
     values
 }
 
@@ -122,7 +131,7 @@ pub(super) fn prepare(kernels: &Kernels, class: &ProductClass, tile: &Tile) -> R
     Ok(())
 }
 
-fn variant(format: FormatRef, tile: &Tile) -> [(&'static str, &'static str); 2] {
+pub(super) fn variant(format: FormatRef, tile: &Tile) -> [(&'static str, &'static str); 2] {
     [("FORMAT", format.name), ("MATRIX", tile.matrix.variant())]
 }
 

@@ -16,13 +16,15 @@
 
 mod bench;
 mod convert;
+mod experts;
 mod gemm_op;
 mod policy;
-mod suite;
+pub(crate) mod suite;
 mod tile;
 
 pub use bench::{Bench, BenchTiming};
 pub use convert::{ConvertArgs, Packed, convert};
+pub use experts::{group, record_experts, select_experts};
 pub use gemm_op::{Args, record};
 pub use policy::{GemmPolicy, GemmShape};
 pub use suite::suite;

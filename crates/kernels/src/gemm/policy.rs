@@ -1,5 +1,6 @@
 //! When products are computed in tiles, and in which: data by class of device.
 
+use super::Matrix;
 use crate::DeviceClass;
 
 /// Tuning of products in tiles.
@@ -64,6 +65,11 @@ const SMALL: &[GemmShape] = &[GemmShape::new((16, 16), (16, 16), 1, 100)];
 const SMALL_PLAIN: &[GemmShape] = &[GemmShape::new((16, 32), (4, 4), 1, 100)];
 
 impl GemmPolicy {
+    /// Tiles for who multiplies.
+    pub(super) fn shapes(&self, matrix: Matrix) -> &'static [GemmShape] {
+        if matrix == Matrix::Portable { self.portable } else { self.matrices }
+    }
+
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> GemmPolicy {
         match class {

@@ -31,13 +31,13 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
 }
 
 /// None, and the device's own where it has any.
-fn matrices(kernels: &Kernels) -> Vec<Matrix> {
+pub(crate) fn matrices(kernels: &Kernels) -> Vec<Matrix> {
     let own = matrix_of(kernels.caps());
     if own == Matrix::Portable { vec![own] } else { vec![Matrix::Portable, own] }
 }
 
 /// A small tile with several units in both directions: little code, and shapes beyond it are soon reached.
-fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
+pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
     match matrix {
         Matrix::Portable => {
             // Whole subgroups: 8 × 8 invocations.

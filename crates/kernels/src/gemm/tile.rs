@@ -101,7 +101,6 @@ pub fn select(
         return fail(format!("rows of {k} elements are not whole blocks of {}", format.block_elems));
     }
     let (gemm, matrix) = (&policy.gemm, matrix_of(caps));
-    let shapes = if matrix == Matrix::Portable { gemm.portable } else { gemm.matrices };
     // Rounds of workgroups, times what a workgroup takes.
     let cost = |(tile, shape): &(Tile, &GemmShape)| {
         let groups = u64::from(m.div_ceil(tile.rows)) * u64::from(columns.div_ceil(tile.columns));
@@ -109,7 +108,7 @@ pub fn select(
         groups.div_ceil(u64::from(gemm.workgroups)) * each
     };
     let fits = |tile: &Tile| tile.check(caps, policy.subgroup_size, format, gated).is_ok();
-    let tiles = shapes.iter().map(|shape| (Tile::of(shape, matrix, gated), shape));
+    let tiles = gemm.shapes(matrix).iter().map(|shape| (Tile::of(shape, matrix, gated), shape));
     match tiles.filter(|(tile, _)| fits(tile)).min_by_key(cost) {
         Some((tile, _)) => Ok(tile),
         None => fail("no tile of a product fits this device".into()),
@@ -117,7 +116,7 @@ pub fn select(
 }
 
 impl Tile {
-    fn of(shape: &GemmShape, matrix: Matrix, gated: bool) -> Tile {
+    pub(super) fn of(shape: &GemmShape, matrix: Matrix, gated: bool) -> Tile {
         let matrices = if gated { 2 } else { 1 };
         let &GemmShape { rows, columns, sub_rows, sub_columns, buffers, .. } = shape;
         let (rows, sub_rows) = (rows / matrices, sub_rows / matrices);
@@ -185,6 +184,22 @@ impl Tile {
             return Err(format!("{bytes} bytes of shared memory, there are {}", limits.shared_memory));
         }
         Ok(())
+    }
+
+    /// As [`Tile::check`], where columns are slots of experts: each takes some more shared memory.
+    pub(super) fn check_experts(
+        &self,
+        caps: &Capabilities,
+        subgroup_size: u32,
+        format: FormatRef,
+        gated: bool,
+    ) -> Result<(), String> {
+        self.check(caps, subgroup_size, format, gated)?;
+        let (bytes, most) = (self.shared_bytes(gated) + 12 * self.columns, caps.limits.shared_memory);
+        match bytes <= most {
+            true => Ok(()),
+            false => Err(format!("{bytes} bytes of shared memory, there are {most}")),
+        }
     }
 
     /// In the order of their numbers in the shader.

@@ -1,7 +1,7 @@
 //! Products with the matrices of the experts that rows have chosen.
 
-use super::gemv_op::{Params, Product, Slots};
-use super::{Gate, ProductClass, Weights, select_experts};
+use super::gemv_op::record_columns;
+use super::{Gate, Operands, Tile, Weights};
 use crate::moe::Grouping;
 use crate::{Error, Kernels, Mat, Unsupported};
 use zinc_vulkan::{Recorder, Slice};
@@ -45,7 +45,46 @@ pub struct ExpertArgs<'a> {
     pub out: Mat<'a>,
 }
 
-/// Records a product by the policy's own tile.
+impl ExpertArgs<'_> {
+    /// Rows of the result's slots.
+    pub(crate) fn m(&self) -> u32 {
+        if matches!(self.up, Some((_, Up::Behind))) { self.weights.m / 2 } else { self.weights.m }
+    }
+
+    fn row_bytes(&self) -> u64 {
+        self.weights.format.device_row_bytes(self.weights.k as usize) as u64
+    }
+
+    /// From an expert's matrix to the next one's.
+    pub(crate) fn expert_bytes(&self) -> Result<u32, Error> {
+        let bytes = self.row_bytes() * u64::from(self.weights.m);
+        u32::try_from(bytes).or_else(|_| fail(&self.weights, format!("an expert of {bytes} bytes")))
+    }
+
+    /// The experts' matrices, beginning with the first one's, and those of up.
+    pub(crate) fn matrices(&self) -> Result<(Slice, Option<Slice>), Error> {
+        let (Weights { slice, m, .. }, row) = (self.weights, self.row_bytes());
+        let all = row * u64::from(m) * u64::from(self.grouping.experts);
+        let up = match self.up {
+            None => None,
+            Some((_, Up::Apart(up))) => Some(up.slice(0, all)?),
+            Some((_, Up::Behind)) => {
+                let half = row * u64::from(m / 2);
+                Some(slice.slice(half, all - half)?)
+            }
+        };
+        Ok((slice.slice(0, all)?, up))
+    }
+
+    /// The biases of the matrix, or of the gate, and of up.
+    pub(crate) fn bias_slices(&self) -> Result<(Option<Slice>, Option<Slice>), Error> {
+        let bytes = 4 * u64::from(self.m()) * u64::from(self.grouping.experts);
+        let of = |b: Option<&Slice>| b.map(|b| b.slice(0, bytes)).transpose();
+        Ok((of(self.biases.map(|b| b.first))?, of(self.biases.and_then(|b| b.up))?))
+    }
+}
+
+/// Records a product with a tile of [`select_experts`](super::select_experts).
 ///
 /// # Errors
 /// [`Unsupported`] where shapes do not belong together; else what the recorder says.
@@ -54,64 +93,20 @@ pub fn record_experts(
     rec: &mut Recorder,
     label: &str,
     args: &ExpertArgs<'_>,
+    tile: Tile,
 ) -> Result<(), Error> {
-    let (g, Weights { slice, format, m: rows, k }) = (args.grouping, args.weights);
-    let behind = matches!(args.up, Some((_, Up::Behind)));
-    let m = if behind { rows / 2 } else { rows };
-    check(args, m)?;
-    let class = ProductClass { format, m, k, gated: args.up.is_some() };
-    let tile = select_experts(kernels.policy(), &class, g.top_k, g.columns())?;
-    let row_bytes = format.device_row_bytes(k as usize) as u64;
-    let (matrix, all) = (row_bytes * u64::from(rows), row_bytes * u64::from(rows) * u64::from(g.experts));
-    let (Ok(expert_bytes), Ok(row_bytes)) = (u32::try_from(matrix), u32::try_from(row_bytes)) else {
-        return fail(&args.weights, format!("an expert of {matrix} bytes"));
-    };
-    let up = match args.up {
-        None => None,
-        Some((gate, Up::Apart(up))) => Some((gate, up.slice(0, all)?)),
-        Some((gate, Up::Behind)) => Some((gate, slice.slice(matrix / 2, all - matrix / 2)?)),
-    };
-    let bias_bytes = 4 * u64::from(m) * u64::from(g.experts);
-    let slots = match g.is_packed() {
-        true => (2, args.lists.slice(0, g.list_bytes())?, g.pairs_at()),
-        false => (1, args.choice.bytes(g.rows)?, args.choice.stride),
-    };
-    let x_step = if args.x.width == k { 0 } else { k };
-    let product = Product {
-        format,
-        weight: slice.slice(0, all)?,
-        up,
-        x: args.x.bytes(g.rows)?,
-        aligned: args.x.is_vec4(g.rows) && x_step.is_multiple_of(4),
-        bias: args.biases.map(|b| b.first.slice(0, bias_bytes)).transpose()?,
-        second: args.biases.and_then(|b| b.up).map(|up| up.slice(0, bias_bytes)).transpose()?,
-        has_residual: false,
-        experts: Some((slots.0, slots.1)),
-        out: args.out.bytes(g.rows)?,
-        batches: g.batches(),
-        params: Params {
-            m,
-            k,
-            row_bytes,
-            x_stride: args.x.stride,
-            result_stride: args.out.stride,
-            columns: g.pairs(),
-            ..Params::default()
-        },
-        slots: Slots { slots: g.top_k, x_step, expert_bytes, choice_at: slots.2, ..Slots::default() },
-    };
-    product.record(kernels, rec, label, tile)
+    record_columns(kernels, rec, label, &Operands::of_experts(args)?, tile)
 }
 
 fn fail<T>(weights: &Weights<'_>, reason: String) -> Result<T, Error> {
     Err(Unsupported { op: "expert_linear", format: Some(weights.format.name), reason }.into())
 }
 
-/// Shapes that belong together, and addresses that 16-byte loads allow.
-fn check(args: &ExpertArgs<'_>, m: u32) -> Result<(), Error> {
-    let (g, Weights { slice, m: rows, k, .. }) = (args.grouping, args.weights);
+/// Shapes that belong together, and addresses that 16-byte loads allow. Of x its kernel knows whether it fits.
+pub(crate) fn check(args: &ExpertArgs<'_>, x_fits: bool, x_stride: u32) -> Result<(), Error> {
+    let (g, Weights { slice, m: rows, k, .. }, m) = (args.grouping, args.weights, args.m());
     let fail = |reason| fail(&args.weights, reason);
-    if ![k, k * g.top_k].contains(&args.x.width) || args.out.width != m * g.top_k {
+    if !x_fits || args.out.width != m * g.top_k {
         let (x, out) = (args.x.width, args.out.width);
         return fail(format!("{x} and {out} columns for {} slots of {m}×{k}", g.top_k));
     }
@@ -131,7 +126,7 @@ fn check(args: &ExpertArgs<'_>, m: u32) -> Result<(), Error> {
     if [slice, up].iter().any(|s| !s.address().is_multiple_of(16)) {
         return fail("weights that do not begin at a multiple of 16 bytes".into());
     }
-    if [args.x.stride, args.out.stride].iter().any(|s| s.checked_mul(g.rows).is_none()) {
+    if [x_stride, args.out.stride].iter().any(|s| s.checked_mul(g.rows).is_none()) {
         return fail(format!("{} rows beyond 2^32 elements", g.rows));
     }
     Ok(())

@@ -13,8 +13,7 @@
 // A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each. With STAGE the workgroup copies x to shared
 // memory first, in an order that a team reads without bank conflicts.
 //
-// With EXPERTS a column is a slot of a row: the row's input, or its part for the slot, times the matrix of the expert in the slot. The columns of
-// a workgroup have one expert. A column's bits do not depend on how columns are grouped here either.
+// With EXPERTS columns are slots of rows (expert_slots.glsl).
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -34,8 +33,8 @@ layout(constant_id = 9) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh
 layout(constant_id = 10) const uint STAGE = 0; // chunks of a lane that are staged in shared memory at a time; 0: lanes read x themselves
 layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · pitch
 layout(constant_id = 12) const uint PARTIALS = 1; // with SPREAD: sums of all lanes of the workgroup, lanes · OWN
-layout(constant_id = 13) const uint EXPERTS = 0; // 1: a workgroup for each slot of the choice; 2: for each tile that was packed from it
-layout(constant_id = 14) const uint SLOTS = 1; // with EXPERTS: COLUMNS
+layout(constant_id = 13) const uint EXPERTS = 0;
+layout(constant_id = 14) const uint SLOTS = 1;
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -54,7 +53,7 @@ layout(push_constant, scalar) uniform Push {
     F32In x;
     F32In bias;
     F32In residual; // with GATE the bias of up
-    F32In choice; // with EXPERTS; 2: the lists that were packed from it
+    F32In choice;
     F32 result;
     uint m;
     uint k;
@@ -64,13 +63,15 @@ layout(push_constant, scalar) uniform Push {
     uint result_stride;
     uint groups;
     uint columns;
-    uint slots; // of a row
-    uint x_step; // from a slot's x to the next one's; 0 where they share it
-    uint expert_bytes; // from an expert's matrix to the next one's
-    uint choice_at; // 1: stride of the choice; 2: where the lists' slots begin
+    uint slots;
+    uint x_step;
+    uint expert_bytes;
+    uint choice_at;
     float alpha;
     float limit;
 } p;
+
+#include "expert_slots.glsl"
 
 shared float partials[PARTIALS];
 
@@ -84,40 +85,8 @@ const uint ABREAST = SPREAD ? PARTS : 1;
 const uint STAGED_CHUNKS = ABREAST * STAGE * LANES;
 const uint PITCH = STAGED_CHUNKS + 1;
 
-// With EXPERTS: number of each column's slot among all rows' slots, and where its x begins.
-shared uvec2 slot_of[SLOTS];
-uint expert = 0;
-uint own_columns = COLUMNS;
-
-// Finds the expert and the slots of the workgroup; false where there are none.
-bool take_slots() {
-    uint first = gl_WorkGroupID.z;
-    if (EXPERTS == 1) {
-        expert = uint(p.choice.v[first / p.slots * p.choice_at + first % p.slots]);
-        own_columns = 1;
-    } else {
-        if (gl_WorkGroupID.z >= U32In(p.choice).v[0]) return false;
-        uvec4 tile = UVec4In(p.choice).v[1 + gl_WorkGroupID.z];
-        expert = tile.x;
-        first = tile.y;
-        own_columns = tile.z;
-    }
-    for (uint c = gl_LocalInvocationIndex; c < COLUMNS; c += gl_WorkGroupSize.x) {
-        uint slot = EXPERTS == 1 ? first : U32In(p.choice).v[p.choice_at + first + min(c, own_columns - 1)];
-        slot_of[c] = uvec2(slot, slot / p.slots * p.x_stride + slot % p.slots * p.x_step);
-    }
-    barrier();
-    return true;
-}
-
-// Where a column of this workgroup begins; z counts batches of columns. Columns beyond the end stand for the last one.
-uint x_start(uint column) {
-    if (EXPERTS != 0) return slot_of[column].y;
-    return min(gl_WorkGroupID.z * COLUMNS + column, p.columns - 1) * p.x_stride;
-}
-
 vec4 load_x(uint column, uint i) {
-    uint at = x_start(column) + i;
+    uint at = x_start(gl_WorkGroupID.z * COLUMNS, column) + i;
     if (ALIGNED) return Vec4In(p.x).v[at / 4];
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
@@ -165,30 +134,7 @@ void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[P
 
 #include "team_sums.glsl"
 
-// The result of a row and column; `up` is the second matrix's.
-void finish(uint row, uint column, float value, float up) {
-    uint at;
-    if (EXPERTS != 0) {
-        if (row >= p.m || column >= own_columns) return;
-        uint slot = slot_of[column].x;
-        at = slot / p.slots * p.result_stride + slot % p.slots * p.m + row;
-    } else {
-        column += gl_WorkGroupID.z * COLUMNS;
-        if (row >= p.m || column >= p.columns) return;
-        at = column * p.result_stride + row;
-    }
-    precise float sum = value;
-    if (BIAS) sum = sum + p.bias.v[expert * p.m + row];
-#ifdef GATE_YES
-    precise float second = up;
-    if (BIAS) second = second + p.residual.v[expert * p.m + row];
-    if (ACTIVATION == 2) sum = oai_swiglu(sum, second, p.alpha, p.limit);
-    else sum = (ACTIVATION == 1 ? gelu_tanh(sum) : silu(sum)) * second;
-#else
-    if (RESIDUAL) sum = sum + p.residual.v[column * p.residual_stride + row];
-#endif
-    p.result.v[at] = sum;
-}
+#include "product_result.glsl"
 
 void main() {
 #ifdef HAS_TABLE
@@ -210,9 +156,7 @@ void main() {
     uvec2 rows[ALL_ROWS];
     [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
         uint row = min(first_row + r % ROWS, p.m - 1);
-        uvec2 matrix = r < ROWS ? p.weight : p.up;
-        if (EXPERTS != 0) matrix = address_at(matrix, expert, p.expert_bytes);
-        rows[r] = address_at(matrix, row, p.row_bytes);
+        rows[r] = address_at(own_matrix(r < ROWS ? p.weight : p.up), row, p.row_bytes);
     }
     float totals[OWN];
     [[unroll]] for (uint i = 0; i < OWN; i++) totals[i] = 0.0;
@@ -239,7 +183,7 @@ void main() {
                     float w = element(rows[r], i);
                     [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
                         uint at = (c * ROWS + r % ROWS) * MATRICES + r / ROWS;
-                        sums[at] = fma(w, p.x.v[x_start(c) + i], sums[at]);
+                        sums[at] = fma(w, p.x.v[x_start(gl_WorkGroupID.z * COLUMNS, c) + i], sums[at]);
                     }
                 }
             }

@@ -24,15 +24,17 @@
 mod cut;
 mod experts;
 mod gemv_op;
+mod operands;
 pub(crate) mod reference;
 pub(crate) mod suite;
 mod tile;
 mod tuned;
 
 pub use cut::Cut;
+pub(crate) use experts::check as check_experts;
 pub use experts::{Biases, ExpertArgs, Up, record_experts};
 pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Weights, record};
-pub(crate) use gemv_op::{NormedParams, Operands, variant};
+pub(crate) use operands::{NormedParams, Operands};
 pub use suite::suite;
 pub use tile::{ProductClass, Tile, candidates, select, select_experts};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};
@@ -41,4 +43,4 @@ use crate::Kernel;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "gemv", bindings: 7, params_bytes: size_of::<gemv_op::AllParams>() as u32 }];
+    &[Kernel { stem: "gemv", bindings: 7, params_bytes: size_of::<operands::Params>() as u32 }];

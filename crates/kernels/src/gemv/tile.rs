@@ -1,5 +1,6 @@
 //! How a product is cut: the choice of a tile.
 
+use crate::moe::Grouping;
 use crate::policy::GemvShape;
 use crate::{Policy, Unsupported};
 use std::cmp::Ordering;
@@ -64,17 +65,14 @@ pub fn select(policy: &Policy, class: &ProductClass, columns: u32) -> Result<Til
     select_shaped(policy, policy.gemv.shape(columns), class, columns)
 }
 
-/// As [`select`] for the matrices of experts, of which a row uses `used` at a time.
+/// As [`select`] for the matrices of experts, whose columns are grouped already.
 ///
 /// # Errors
-/// As [`select`].
-pub fn select_experts(
-    policy: &Policy,
-    class: &ProductClass,
-    used: u32,
-    columns: u32,
-) -> Result<Tile, Unsupported> {
-    fit(policy, policy.gemv.shape(columns), class, used, columns)
+/// As [`select`], and where the groups are wider than the policy's columns of a workgroup.
+pub fn select_experts(policy: &Policy, class: &ProductClass, g: &Grouping) -> Result<Tile, Unsupported> {
+    let tile = fit(policy, policy.gemv.shape(g.columns()), class, g.top_k, g.columns())?;
+    g.fits("expert_linear", class, tile.columns)?;
+    Ok(tile)
 }
 
 /// As [`select`], with another shape than the policy's for so many columns.

@@ -1,11 +1,12 @@
 //! How the slots of rows are grouped by expert.
 
+use crate::gemv::ProductClass;
 use crate::launch::refuse;
 use crate::{Policy, Unsupported};
 
 /// Most experts that rows choose from: what `pack` counts in shared memory.
 const MOST_EXPERTS: u32 = 1024;
-/// Most columns of a tile.
+/// Most columns of a tile of [`Grouping::of`].
 const MOST_COLUMNS: u32 = 16;
 /// Most workgroups in a grid's z.
 const MOST_TILES: u32 = 65_535;
@@ -14,7 +15,7 @@ const MOST_TILES: u32 = 65_535;
 ///
 /// A single row has its slots as the choice lists them. More rows are packed: the lists are a header (number of tiles), tiles (expert, first
 /// place, places), each of four u32, and the slots' numbers, those of an expert side by side and ascending, experts ascending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grouping {
     /// Experts to choose from.
     pub experts: u32,
@@ -27,24 +28,68 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// For a batch. The tile is as wide as an expert has slots in the mean.
+    /// For a batch. The tile is as wide as an expert has slots in the mean, as far as the kernel of columns takes them.
     ///
     /// # Errors
     /// [`Unsupported`] for numbers that `pack` cannot handle.
     pub fn of(policy: &Policy, experts: u32, top_k: u32, rows: u32) -> Result<Grouping, Unsupported> {
+        let slots = Grouping { experts, top_k, rows, tile: 0 };
+        slots.check()?;
+        let mean = slots.mean().next_power_of_two().min(MOST_COLUMNS);
+        let tile = if rows == 1 { 0 } else { mean.min(policy.gemv.shape(mean).columns) };
+        Grouping { tile, ..slots }.checked()
+    }
+
+    /// For a batch whose tiles shall have so many slots.
+    ///
+    /// # Errors
+    /// As [`Grouping::of`].
+    pub fn tiled(columns: u32, experts: u32, top_k: u32, rows: u32) -> Result<Grouping, Unsupported> {
+        let grouping = Grouping { experts, top_k, rows, tile: columns };
+        grouping.check()?;
+        grouping.checked()
+    }
+
+    fn check(&self) -> Result<(), Unsupported> {
+        let &Grouping { experts, top_k, rows, .. } = self;
         if top_k == 0 || experts < top_k || experts > MOST_EXPERTS {
             return refuse("route", format!("{top_k} of {experts} experts, {MOST_EXPERTS} at most"));
         }
-        let Some(slots) = rows.checked_mul(top_k) else {
-            return refuse("route", format!("{rows} rows of {top_k} slots"));
-        };
-        let mean = slots.div_ceil(experts).next_power_of_two().min(MOST_COLUMNS);
-        let tile = if rows == 1 { 0 } else { mean.min(policy.gemv.shape(mean).columns) };
-        let grouping = Grouping { experts, top_k, rows, tile };
-        if grouping.batches() > MOST_TILES {
-            return refuse("route", format!("{slots} slots in more than {MOST_TILES} tiles"));
+        match rows.checked_mul(top_k) {
+            Some(_) => Ok(()),
+            None => refuse("route", format!("{rows} rows of {top_k} slots")),
         }
-        Ok(grouping)
+    }
+
+    fn checked(self) -> Result<Grouping, Unsupported> {
+        if self.batches() > MOST_TILES {
+            return refuse("route", format!("{} slots in more than {MOST_TILES} tiles", self.pairs()));
+        }
+        Ok(self)
+    }
+
+    /// Slots of an expert in the mean.
+    pub fn mean(&self) -> u32 {
+        self.pairs().div_ceil(self.experts)
+    }
+
+    /// Experts whose matrices are read, at most.
+    pub fn used(&self) -> u32 {
+        self.experts.min(self.pairs())
+    }
+
+    /// That a kernel's workgroups have as many columns as a tile has slots: it reads the slots of a tile alone.
+    pub(crate) fn fits(
+        &self,
+        op: &'static str,
+        class: &ProductClass,
+        columns: u32,
+    ) -> Result<(), Unsupported> {
+        if columns == self.columns() {
+            return Ok(());
+        }
+        let reason = format!("{columns} columns a workgroup for tiles of {} slots", self.columns());
+        Err(Unsupported { op, format: Some(class.format.name), reason })
     }
 
     /// Slots of all rows.
@@ -65,8 +110,7 @@ impl Grouping {
     /// Tiles, or slots where they are not packed, at most: where as many experts as can be have one slot more than whole tiles.
     pub fn batches(&self) -> u32 {
         let (slots, columns) = (self.pairs(), self.columns());
-        let used = self.experts.min(slots);
-        let most = (u64::from(slots) + u64::from(used) * u64::from(columns - 1)) / u64::from(columns);
+        let most = (u64::from(slots) + u64::from(self.used()) * u64::from(columns - 1)) / u64::from(columns);
         slots.min(most as u32)
     }
 

@@ -12,6 +12,7 @@ pub mod expert_bias;
 pub mod expert_sum;
 mod grouping;
 pub mod pack;
+mod products_suite;
 pub mod reference;
 pub mod route;
 mod rows;

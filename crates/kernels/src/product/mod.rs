@@ -1,8 +1,10 @@
 //! Products of a weight matrix with the rows of a batch: which kernel family computes one, by precision, device and shape.
 
 mod bench;
+mod experts;
 
 pub use bench::{BenchShape, BenchTiming, bench};
+pub use experts::{group, record_experts, select_experts};
 
 use crate::dot;
 use crate::gemm::{self, Packed};
@@ -45,21 +47,26 @@ pub struct Chooser<'a> {
     pub cut: &'a Cut,
 }
 
+impl Chooser<'_> {
+    /// Whether products may round their factors.
+    fn is_fast(&self) -> bool {
+        self.precision == Precision::Fast && matches!(self.cut, Cut::Policy | Cut::Tuned(_))
+    }
+}
+
 /// The kernel for a product of so many columns.
 ///
 /// # Errors
 /// [`Unsupported`] where no family has one.
 pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Product, Unsupported> {
     let exact = || by.cut.tile(by.policy, class, columns).map(Product::Columns);
-    match (by.precision, by.cut) {
-        (Precision::Fast, Cut::Policy | Cut::Tuned(_)) if columns >= by.policy.gemm.from_columns => {
-            gemm::select(by.policy, by.caps, class, columns).map(Product::Gemm).or_else(|_| exact())
-        }
-        (Precision::Fast, Cut::Policy | Cut::Tuned(_)) => {
-            dot::select(by.caps, by.policy, class, columns).map(Product::Dot).or_else(|_| exact())
-        }
-        _ => exact(),
+    if !by.is_fast() {
+        return exact();
     }
+    if columns >= by.policy.gemm.from_columns {
+        return gemm::select(by.policy, by.caps, class, columns).map(Product::Gemm).or_else(|_| exact());
+    }
+    dot::select(by.caps, by.policy, class, columns).map(Product::Dot).or_else(|_| exact())
 }
 
 /// Records a product. Where it is one of f16 factors, x is an activation buffer of [`Packed::width`] columns that [`gemm::convert`] wrote.

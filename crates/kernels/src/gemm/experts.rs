@@ -1,0 +1,153 @@
+//! Products of slots with the matrices of the experts that rows have chosen.
+//!
+//! # Budget
+//!
+//! Qwen3.5-35B-A3B takes 8 of 256 experts, of 3 matrices of 512 × 2,048. 2,048 rows are 16,384 slots, 64 an expert in the mean: 1.03 · 10¹¹
+//! multiplications and additions a layer, 0.41 ms at 250 TFLOP/s. All its experts' weights in Q4_K are 453 MB, 0.1 ms; rows in f16 8 MB, which the cache
+//! holds however often they are gathered; activations in f32 and f16 and results 34, 17 and 134 MB.
+//!
+//! An expert of n slots has ⌈n / C⌉ tiles of C columns, half a tile of them empty in the mean; each decodes the expert's weights again. Decoding all of a
+//! layer's takes 8.1 · 10⁸ elements at 5 instructions, 0.14 ms of an H200's 3 · 10¹³ a second. So with 64 slots an expert tiles of 128 columns
+//! multiply 1.7 times of what is asked for and decode once, those of 64 1.5 times and 1.5 times, those of 32 1.25 and 2.5 times, at a rate that falls
+//! with the tile: 64 it is, with as many rows as there are tiles for.
+
+use super::gemm_op::{KERNEL, Params, specialization, variant};
+use super::policy::GemmShape;
+use super::{Packed, Tile, matrix_of};
+use crate::gemv::{ExpertArgs, ProductClass, Weights, check_experts};
+use crate::launch::{Launch, refuse};
+use crate::moe::Grouping;
+use crate::product::Chooser;
+use crate::{Error, Kernels, Unsupported};
+use zinc_vulkan::{Binding, Recorder};
+
+/// Tiles of an expert in the mean: half of the last one is empty.
+fn tiles(slots: u32, columns: u32) -> f64 {
+    (f64::from(slots) / f64::from(columns) + 0.5).max(1.0)
+}
+
+/// How slots are grouped for these products: in the width that costs the device least by the policy's figures.
+///
+/// # Errors
+/// [`Unsupported`] where not all of them can be computed in tiles.
+pub fn group(
+    by: &Chooser<'_>,
+    classes: &[ProductClass],
+    experts: u32,
+    top_k: u32,
+    rows: u32,
+) -> Result<Grouping, Unsupported> {
+    let mean = (rows * top_k).div_ceil(experts);
+    let cost = |shape: &&GemmShape| {
+        (tiles(mean, shape.columns) * f64::from(shape.columns) * 1e6 / f64::from(shape.rate)) as u64
+    };
+    let all = |columns: u32| -> Result<Grouping, Unsupported> {
+        let grouping = Grouping::tiled(columns, experts, top_k, rows)?;
+        classes.iter().try_for_each(|class| select_experts(by, class, &grouping).map(drop))?;
+        Ok(grouping)
+    };
+    let mut shapes: Vec<&GemmShape> = by.policy.gemm.shapes(matrix_of(by.caps)).iter().collect();
+    shapes.sort_by_key(cost);
+    let mut refused = Unsupported { op: "expert_linear", format: None, reason: "no tiles at all".into() };
+    for shape in shapes {
+        match all(shape.columns) {
+            Ok(grouping) => return Ok(grouping),
+            Err(e) => refused = e,
+        }
+    }
+    Err(refused)
+}
+
+/// The tile for a product of slots that are grouped so.
+///
+/// # Errors
+/// As [`select`](super::select), and where no tile is as wide as the groups.
+pub fn select_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> Result<Tile, Unsupported> {
+    let &ProductClass { format, m, k, gated } = class;
+    let fail = |reason: String| Err(Unsupported { op: "expert_linear", format: Some(format.name), reason });
+    if m == 0 || k == 0 || !(k as usize).is_multiple_of(format.block_elems) {
+        return fail(format!("a product of {m}×{k}"));
+    }
+    let (gemm, matrix) = (&by.policy.gemm, matrix_of(by.caps));
+    let groups = tiles(g.mean(), g.columns()) * f64::from(g.used());
+    // Rounds of workgroups, times what a workgroup takes.
+    let cost = |(tile, shape): &(Tile, &GemmShape)| {
+        let groups = (groups * f64::from(m.div_ceil(tile.rows))) as u64;
+        let each = u64::from(shape.rows * shape.columns) * 1000 / u64::from(shape.rate);
+        groups.div_ceil(u64::from(gemm.workgroups)) * each
+    };
+    let wide = gemm.shapes(matrix).iter().filter(|s| s.columns == g.columns());
+    let tiles = wide.map(|shape| (Tile::of(shape, matrix, gated), shape));
+    let fits = |tile: &Tile| tile.check_experts(by.caps, by.policy.subgroup_size, format, gated).is_ok();
+    match tiles.filter(|(tile, _)| fits(tile)).min_by_key(cost) {
+        Some((tile, _)) => Ok(tile),
+        None => fail(format!("no tile of {} columns fits this device", g.columns())),
+    }
+}
+
+/// Records a product of slots. Its x is what [`convert`](super::convert) made of the rows, or of their parts.
+///
+/// # Errors
+/// [`Unsupported`] where shapes do not belong together or the tile does not fit the device; else what the recorder says.
+pub fn record_experts(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &ExpertArgs<'_>,
+    tile: &Tile,
+) -> Result<(), Error> {
+    let (g, Weights { format, k, .. }, m) = (args.grouping, args.weights, args.m());
+    let class = ProductClass { format, m, k, gated: args.up.is_some() };
+    if let Err(reason) = tile.check_experts(kernels.caps(), kernels.subgroup_size(), format, class.gated) {
+        return Err(Unsupported { op: "expert_linear", format: Some(format.name), reason }.into());
+    }
+    g.fits("expert_linear", &class, tile.columns)?;
+    let packed = Packed::within(args.x, g.rows, k)?;
+    check_experts(args, [g.rows, g.pairs()].contains(&packed.rows) && g.is_packed(), args.x.stride)?;
+    let (x, scales) = packed.parts()?;
+    if !x.address().is_multiple_of(16) {
+        return Ok(refuse("expert_linear", "packed rows that do not begin at a multiple of 16 bytes")?);
+    }
+    let (weight, up) = args.matrices()?;
+    let (bias, up_bias) = args.bias_slices()?;
+    let pitch = Packed::pitch(k) / 8;
+    let apart = packed.rows != g.rows;
+    let params = Params {
+        m,
+        k,
+        row_bytes: format.device_row_bytes(k as usize) as u32,
+        x_stride: if apart { g.top_k * pitch } else { pitch },
+        columns: g.pairs(),
+        residual_stride: 0,
+        result_stride: args.out.stride,
+        slots: g.top_k,
+        x_step: if apart { pitch } else { 0 },
+        expert_bytes: args.expert_bytes()?,
+        choice_at: g.pairs_at(),
+        x_pitch: pitch,
+    };
+    let gate = args.up.map(|(gate, _)| gate);
+    let mut specialization = specialization(kernels, tile, bias.is_some(), false, gate);
+    specialization.extend([(16, 2), (17, tile.columns)]);
+    kernels.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &variant(format, tile),
+            specialization: &specialization,
+            bindings: &[
+                Binding::read(&weight),
+                Binding::read(up.as_ref().unwrap_or(&weight)),
+                Binding::read(&x),
+                Binding::read(&scales),
+                Binding::read(bias.as_ref().unwrap_or(&scales)),
+                Binding::read(up_bias.as_ref().unwrap_or(&scales)),
+                Binding::read(&args.lists.slice(0, g.list_bytes())?),
+                Binding::write(&args.out.bytes(g.rows)?),
+            ],
+            params: bytemuck::bytes_of(&params),
+            groups: [1, m.div_ceil(tile.rows), g.batches()],
+            label,
+        },
+    )
+}

@@ -26,7 +26,7 @@ pub struct EngineArgs {
     /// Element type of the KV cache on Vulkan [default: f16]; the CPU keeps f32.
     #[arg(long, value_enum)]
     pub kv: Option<KvArg>,
-    /// Arithmetic on Vulkan [default: exact]; the CPU is exact.
+    /// Arithmetic on Vulkan [default: fast on a GPU for dense models, else exact]; the CPU is exact.
     #[arg(long, value_enum)]
     pub policy: Option<PolicyArg>,
     /// Device memory to use at most, such as `6GiB` [default: what is free].
@@ -161,7 +161,7 @@ impl EngineArgs {
                 Some(KvArg::F32) => KvType::F32,
                 Some(KvArg::F16) | None => KvType::F16,
             },
-            precision: self.policy.map_or(defaults.precision, PolicyArg::precision),
+            precision: self.policy.map(PolicyArg::precision),
             budget: self.budget,
             prefill,
             validate,

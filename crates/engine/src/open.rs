@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use zinc_cpu::Cpu;
 use zinc_gguf::Gguf;
-use zinc_kernels::Precision;
+use zinc_kernels::{Policy, Precision};
 use zinc_model::Model;
 use zinc_text::Tokenizer;
 use zinc_vulkan::{Device, DeviceOptions, DeviceWish, Instance, InstanceOptions, choose};
@@ -108,13 +108,15 @@ pub(crate) fn on_device(
         Ok(measured) => (measured.unwrap_or_default(), None),
         Err(why) => (Measured::default(), Some(why)),
     };
-    let tuned_chunk = measured.chunks.get(&model_class(&model, options.precision)).copied();
+    let precision = options.precision_for(&plan, &Policy::of(&caps));
+    let tuned_chunk = measured.chunks.get(&model_class(&model, precision)).copied();
     let steps = match (options.chunk, tuned_chunk) {
         (Some(_), _) => "asked for",
         (None, Some(_)) => "tuned",
         (None, None) => "default",
     };
-    let options = &LoadOptions { chunk: options.chunk.or(tuned_chunk), ..options.clone() };
+    let options =
+        &LoadOptions { chunk: options.chunk.or(tuned_chunk), precision: Some(precision), ..options.clone() };
     let tuned = measured.tiles.classes().next().is_some();
     let (tiles, cut) = match tuned {
         true => ("tuned", Cut::Tuned(Arc::new(measured.tiles))),
@@ -129,7 +131,7 @@ pub(crate) fn on_device(
         driver: caps.driver_name(),
         device: caps.name,
         kv_type: options.kv_type.name(),
-        policy: options.precision.name(),
+        policy: precision.name(),
         tiles,
         steps,
         notes: summary.notes.iter().cloned().chain(note).collect(),

@@ -2,8 +2,9 @@
 
 use crate::{Error, SamplingOptions, ValidateOptions};
 use std::path::PathBuf;
-use zinc_kernels::Precision;
 use zinc_kernels::kv::KvType;
+use zinc_kernels::{DeviceClass, Policy, Precision};
+use zinc_plan::{Op, Plan};
 use zinc_vulkan::{CacheLocation, DeviceWish};
 
 /// Which executor runs the model.
@@ -75,8 +76,8 @@ pub struct LoadOptions {
     pub checkpoint_bytes: u64,
     /// Element type of the KV cache on Vulkan; the CPU executor keeps f32.
     pub kv_type: KvType,
-    /// Which arithmetic Vulkan may use; the CPU executor is exact.
-    pub precision: Precision,
+    /// Which arithmetic Vulkan may use; `None`: [`LoadOptions::default_precision`]. The CPU executor is exact.
+    pub precision: Option<Precision>,
     /// Bytes of device memory to use at most; `None`: what the driver says is free.
     pub budget: Option<u64>,
     /// How prompts are read.
@@ -111,6 +112,23 @@ impl LoadOptions {
         }
     }
 
+    /// The arithmetic where none is asked for. Fast on a GPU, for models without experts and recurrent states: of their kind real ones were
+    /// measured over 2,000 tokens of text (`bench/results/*-fast-policy.txt`, a mean KL divergence below 1e-5 nats). What a router makes of near
+    /// ties, and what rounding does to a state that goes on and on, was not. A software driver gains nothing.
+    pub fn default_precision(plan: &Plan, policy: &Policy) -> Precision {
+        let routed = plan.ops.iter().any(|n| matches!(n.op, Op::Route { .. }));
+        match policy.class {
+            DeviceClass::Software => Precision::Exact,
+            _ if routed || !plan.states.is_empty() => Precision::Exact,
+            _ => Precision::Fast,
+        }
+    }
+
+    /// The arithmetic for a model on a device.
+    pub fn precision_for(&self, plan: &Plan, policy: &Policy) -> Precision {
+        self.precision.unwrap_or_else(|| LoadOptions::default_precision(plan, policy))
+    }
+
     /// The defaults for a file.
     pub fn new(model: impl Into<PathBuf>) -> LoadOptions {
         LoadOptions {
@@ -122,7 +140,7 @@ impl LoadOptions {
             kept_tokens: 0,
             checkpoint_bytes: 256 << 20,
             kv_type: KvType::F16,
-            precision: Precision::Exact,
+            precision: None,
             budget: None,
             prefill: PrefillMode::Batched,
             validate: ValidateOptions::default(),
@@ -211,6 +229,7 @@ impl Default for GenerateOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zinc_vulkan::{Capabilities, DeviceKind};
 
     #[test]
     fn the_environment_says_a_mode_or_is_refused() {
@@ -220,5 +239,25 @@ mod tests {
             let error = PrefillMode::of_value(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("`ZINC_BATCHED_PREFILL={bad}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn fast_is_the_default_where_real_models_were_measured() {
+        let policy = |kind| Policy::of(&Capabilities { kind, ..Default::default() });
+        let of = |name: &str, policy: &Policy| {
+            let gguf = zinc_gguf::Gguf::open(&zinc_testkit::fixtures(name)[0].model).unwrap();
+            LoadOptions::default_precision(&zinc_model::Model::from_gguf(&gguf).unwrap().plan, policy)
+        };
+        let card = policy(DeviceKind::Discrete);
+        let dense = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"];
+        for name in zinc_testkit::ARCHITECTURES {
+            let want = if dense.contains(&name) { Precision::Fast } else { Precision::Exact };
+            assert_eq!(of(name, &card), want, "{name}");
+        }
+        assert_eq!(of("llama", &policy(DeviceKind::Cpu)), Precision::Exact, "a software driver");
+        let exact = LoadOptions { precision: Some(Precision::Exact), ..LoadOptions::new("m") };
+        let gguf = zinc_gguf::Gguf::open(&zinc_testkit::fixtures("llama")[0].model).unwrap();
+        let plan = zinc_model::Model::from_gguf(&gguf).unwrap().plan;
+        assert_eq!(exact.precision_for(&plan, &card), Precision::Exact, "what is asked for");
     }
 }

@@ -8,7 +8,7 @@ use zinc_testkit::{fixtures, tolerance};
 
 fn options(kv_type: KvType) -> LoadOptions {
     let mut options = common::options(kv_type);
-    (options.precision, options.chunk) = (Precision::Fast, Some(8));
+    (options.precision, options.chunk) = (Some(Precision::Fast), Some(8));
     options
 }
 

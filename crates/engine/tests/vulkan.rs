@@ -35,7 +35,7 @@ fn half(name: &str) {
 fn fast(name: &str) {
     let fixture = &fixtures(name)[0];
     let mut options = common::options(KvType::F16);
-    options.precision = Precision::Fast;
+    options.precision = Some(Precision::Fast);
     let mut engine = vulkan(&fixture.model, &options);
     let families: Vec<_> = engine.products(105).unwrap().iter().map(|p| p.product.family()).collect();
     assert!(families.contains(&"gemm"), "{families:?}");

@@ -3,7 +3,7 @@
 use super::Args;
 use crate::bench::measure::Bench;
 use crate::error::{Outcome, error};
-use crate::load::tell;
+use crate::load::{PolicyArg, tell};
 use crate::output::{Align, Table, plural};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -32,23 +32,22 @@ const CLEARLY: f64 = 1.03;
 pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) -> Outcome<Steps> {
     let mut options = LoadOptions::new(model);
     options.prefill = PrefillMode::Batched;
-    if let Some(policy) = args.policy {
-        options.precision = policy.precision();
-    }
     let mut widths = args.chunks.clone();
-    let caps = device.capabilities();
-    let default = Policy::of(caps).steps(caps, options.precision);
+    let gguf = Arc::new(Gguf::open(model)?);
+    let read = zinc_model::Model::from_gguf(&gguf).map_err(zinc_engine::Error::from)?;
+    let (caps, policy) = (device.capabilities(), Policy::of(device.capabilities()));
+    options.precision = args.policy.map(PolicyArg::precision);
+    let precision = options.precision_for(&read.plan, &policy);
+    let default = policy.steps(caps, precision);
     widths.push(default.min(args.chunks.iter().copied().max().unwrap_or(1)));
     widths.sort_unstable();
     widths.dedup();
     options.chunk = widths.last().copied();
     // Several of the widest steps, so that a narrower last one counts little.
     let prompt = 2 * options.chunk.unwrap_or(1);
-    let gguf = Arc::new(Gguf::open(model)?);
-    let trained = zinc_model::Model::from_gguf(&gguf).map_err(zinc_engine::Error::from)?.spec.context_length;
-    options.context = Some((prompt + 1).min(trained.max(2)));
+    options.context = Some((prompt + 1).min(read.spec.context_length.max(2)));
     let engine = Engine::on_device(gguf, device, &options, &mut |_| ())?;
-    let class = model_class(engine.model(), options.precision);
+    let class = model_class(engine.model(), precision);
     let prompt = (prompt as usize).min(engine.context() - 1);
     let widest = engine.prefill_path().chunk;
     widths.retain(|&rows| rows <= widest);
@@ -71,7 +70,7 @@ pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) 
     }
     let best = best(&rates, default);
     measured.chunks.insert(class.clone(), best);
-    Ok(Steps { model: class, policy: options.precision.name(), prompt, rates, best })
+    Ok(Steps { model: class, policy: precision.name(), prompt, rates, best })
 }
 
 /// The fastest width; the default where no other is clearly faster, or the narrowest of those that are as good.

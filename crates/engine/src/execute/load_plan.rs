@@ -34,7 +34,7 @@ pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> 
     let target = Target {
         caps: &caps,
         policy: &policy,
-        precision: options.precision,
+        precision: options.precision_for(&model.plan, &policy),
         cut: &Cut::Policy,
         fuse: options.fuse,
         keep: false,

@@ -94,7 +94,7 @@ impl Executor {
     ) -> Result<Executor, Error> {
         let kernels = Kernels::new(&device);
         let (caps, policy) = (kernels.caps(), kernels.policy());
-        let precision = options.precision;
+        let precision = options.precision_for(&plan, policy);
         let target = Target { caps, policy, precision, cut: &cut, fuse: options.fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);

@@ -1,5 +1,5 @@
-// The arithmetic of attention, in one place: the kernel that splits a row's keys over workgroups (attention.comp and
-// attention_combine.comp) and the one for tiles of rows (attention_tiled.comp) give the same bits.
+// The arithmetic of attention, in one place: the kernels that split a row's keys over workgroups (split.glsl, join.glsl) and the one for
+// tiles of rows (attention_tiled.comp) give the same bits.
 //
 // - A score is the sum of LANES partial sums of q·k in the order of the lanes. Lane l adds the chunks l, l + LANES, ... of 8 elements,
 //   element after element (`dot8`). Then `finish_score`.
@@ -18,9 +18,6 @@ const uint SPAN = 16;
 
 // Score of a key that a row does not see.
 const float HIDDEN = -1e38;
-
-// Elements of a block's result after its values: exponent, sum, padding to 16 bytes.
-const uint PART_EXTRA = 4;
 
 const float LOG2_E = 1.44269504;
 

@@ -30,6 +30,10 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer UVe
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Vec4In { vec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer UVec4In { uvec4 v[]; };
 
+// What workgroups of one dispatch read of each other: `memoryBarrierBuffer` on both sides.
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer CommonU32 { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer CommonVec4 { vec4 v[]; };
+
 // A row of the batch: token id, position in its sequence, slot of the sequence, flags.
 struct RowInfo { uint token; uint position; uint sequence; uint flags; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer RowsIn { RowInfo v[]; };

@@ -3,6 +3,7 @@
 use crate::memory::{page_bytes, pages, rope_bytes};
 use crate::{Error, KvType};
 use zinc_kernels::RowInfo;
+use zinc_kernels::attention::attention::COUNTER_BYTES;
 use zinc_kernels::recurrent::{Parts, Run, RunTable};
 use zinc_kernels::sample::top_k::row_words;
 use zinc_plan::{Plan, RopeTable};
@@ -128,8 +129,10 @@ pub struct Buffers {
     pub ropes: Vec<Slice>,
     /// Activations.
     pub scratch: Slice,
-    /// The kernels' own scratch.
+    /// The kernels' own scratch but attention's.
     pub work: Slice,
+    /// Attention's: counters that are 0 between dispatches, then memory that it shares with `work`.
+    pub attention: Slice,
     /// `RowInfo` of a step's rows, the last row at the end.
     pub rows: Slice,
     /// Page numbers by sequence and page.
@@ -192,6 +195,7 @@ impl Buffers {
             let [rows, pages, parts] = [0, 1, 2].map(|i| host.slice(places[i]));
             Ok(Input { rows: rows?, pages: pages?, parts: parts? })
         });
+        let work = arena.slice(fixed[1])?;
         let tables = arena.slice(fixed[5])?;
         let runs = e.run_bytes().min(tables.len());
         let parts = PartTables {
@@ -204,7 +208,8 @@ impl Buffers {
             states: states.into_iter().map(|p| arena.slice(p)).collect::<Result<_, _>>()?,
             ropes: ropes.into_iter().map(|p| arena.slice(p)).collect::<Result<_, _>>()?,
             scratch: arena.slice(fixed[0])?,
-            work: arena.slice(fixed[1])?,
+            work: work.slice(COUNTER_BYTES, work.len() - COUNTER_BYTES)?,
+            attention: work,
             rows: arena.slice(fixed[2])?,
             pages: arena.slice(fixed[3])?,
             chosen: arena.slice(fixed[4])?,
@@ -224,6 +229,7 @@ impl Buffers {
         for (table, slice) in plan.ropes.iter().zip(&self.ropes) {
             upload_rope(&mut ring, table, slice, e.context)?;
         }
+        ring.upload(&self.attention.slice(0, COUNTER_BYTES)?, &vec![0; COUNTER_BYTES as usize])?;
         ring.flush()?;
         self.steps.write(0, &0u32.to_le_bytes())?;
         self.ring.write(0, &[0xff; 4 * RING as usize])?;

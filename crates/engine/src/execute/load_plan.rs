@@ -7,6 +7,7 @@ use crate::compile::{Shape, Target};
 use crate::memory::{DoesNotFit, MemoryPlan, Needs, fit, gib, place_weights};
 use crate::{Error, Fallback, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
+use zinc_kernels::attention::attention::COUNTER_BYTES;
 use zinc_kernels::gemv::Cut;
 use zinc_model::Model;
 use zinc_plan::Plan;
@@ -41,7 +42,7 @@ pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> 
     };
     let context = crate::open::context(model, options)?;
     let max_buffer = caps.limits.max_buffer;
-    let most = |_shape, _context| Ok(record::ATTENTION_BYTES);
+    let most = |_shape, _context| Ok(record::ATTENTION_BYTES + COUNTER_BYTES);
     Ok(plan(&model.plan, &target, context, options, max_buffer, bytes, &most)?.load)
 }
 

@@ -39,7 +39,7 @@ pub fn work_bytes(kernels: &Kernels, plan: &Plan, shape: Shape, context: u32) ->
         let at_once = rows.min(kernels.policy().attention.tiled_rows);
         bytes = bytes.max(row.max(ATTENTION_BYTES.min(row * u64::from(at_once))));
     }
-    Ok(bytes)
+    Ok(attention::attention::COUNTER_BYTES + bytes)
 }
 
 /// A schedule being recorded.
@@ -235,7 +235,7 @@ impl<'a> Recording<'a> {
                     sinks: sinks.map(|w| self.vector(w)),
                     row_info,
                     max_keys: self.keys,
-                    scratch: &self.executor.buffers.work,
+                    scratch: &self.executor.buffers.attention,
                     out: self.mat(out)?,
                     rows,
                     run: self.schedule.shape.run(rows),

@@ -6,33 +6,20 @@ use crate::kv::KvCache;
 use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, Precision, RowInfo, Unsupported};
 use bytemuck::{Pod, Zeroable};
-use zinc_vulkan::{Binding, Recorder, Slice};
+use zinc_vulkan::{Access, Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "attention", bindings: 6, params_bytes: size_of::<Params>() as u32 };
-pub(super) const COMBINE: Kernel =
-    Kernel { stem: "attention_combine", bindings: 4, params_bytes: size_of::<CombineParams>() as u32 };
+    Kernel { stem: "attention", bindings: 8, params_bytes: size_of::<Params>() as u32 };
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
     q_stride: u32,
-    kv_heads: u32,
-    group: u32,
+    out_stride: u32,
     max_pages: u32,
-    max_blocks: u32,
     window: u32,
     scale: f32,
     softcap: f32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct CombineParams {
-    heads: u32,
-    max_blocks: u32,
-    window: u32,
-    out_stride: u32,
     has_sinks: u32,
 }
 
@@ -57,7 +44,8 @@ pub struct Args<'a> {
     pub row_info: &'a Slice,
     /// Every row's position is below this, now and whenever the commands are submitted again.
     pub max_keys: u32,
-    /// [`scratch_bytes`] for all rows, or for some: then they are computed in several passes. Tiles need none.
+    /// [`COUNTER_BYTES`] that are 0 whenever no kernel runs, then [`scratch_bytes`] for all rows, or for some: then they are computed in several
+    /// passes. Tiles need none.
     pub scratch: &'a Slice,
     /// Output, `heads · value_size` columns.
     pub out: Mat<'a>,
@@ -69,16 +57,44 @@ pub struct Args<'a> {
     pub precision: Precision,
 }
 
-/// Values of a block's result, then maximum, sum and padding (`PART_EXTRA` of the shaders).
+/// Bytes at the start of scratch that count workgroups. Kernels leave them 0, as they were before.
+pub const COUNTER_BYTES: u64 = 1 << 20;
+
+/// Blocks of a span (`SPAN` of the shaders).
+const SPAN: u32 = 16;
+
+/// Elements of a part after its values: exponent, sum, padding.
 const PART_EXTRA: u32 = 4;
 
-/// The most blocks that a row sees.
-fn max_blocks(key_block: u32, max_keys: u32, window: Option<u32>) -> u32 {
-    let all = max_keys.max(1).div_ceil(key_block);
-    window.map_or(all, |w| all.min((w.max(1) - 1).div_ceil(key_block) + 1))
+/// The blocks and spans of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Extent {
+    /// The most blocks that a row sees.
+    blocks: u32,
+    /// The most spans that they lie in.
+    spans: u32,
 }
 
-/// Scratch bytes that a row needs where it is computed for itself; `rows` rows at once need `rows` times as much.
+impl Extent {
+    fn of(key_block: u32, max_keys: u32, window: Option<u32>) -> Extent {
+        let all = max_keys.max(1).div_ceil(key_block);
+        let blocks = window.map_or(all, |w| all.min((w.max(1) - 1).div_ceil(key_block) + 1));
+        Extent { blocks, spans: (blocks + SPAN - 2) / SPAN + 1 }
+    }
+
+    /// Bytes of a row's parts.
+    fn row_bytes(&self, shape: &Shape) -> u64 {
+        let parts = u64::from(shape.heads) * u64::from(self.blocks + self.spans);
+        parts * u64::from(shape.value_size + PART_EXTRA) * 4
+    }
+
+    /// Bytes of a row's counters, where so many workgroups side by side share its heads.
+    fn counter_bytes(&self, workgroups: u32) -> u64 {
+        u64::from(workgroups) * u64::from(1 + self.spans) * 4
+    }
+}
+
+/// Scratch bytes that a row needs where it is computed for itself, behind [`COUNTER_BYTES`]; `rows` rows at once need `rows` times as much.
 ///
 /// # Errors
 /// As [`select`].
@@ -89,12 +105,7 @@ pub fn scratch_bytes(
     window: Option<u32>,
 ) -> Result<u64, Unsupported> {
     let split = Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), shape)?;
-    Ok(row_bytes(shape, max_blocks(split.key_block, max_keys, window)))
-}
-
-/// Scratch of a row that sees at most so many blocks.
-fn row_bytes(shape: &Shape, max_blocks: u32) -> u64 {
-    u64::from(shape.heads) * u64::from(max_blocks) * u64::from(shape.value_size + PART_EXTRA) * 4
+    Ok(Extent::of(split.key_block, max_keys, window).row_bytes(shape))
 }
 
 /// Records the kernels of the variant that the policy chooses.
@@ -136,6 +147,26 @@ impl Args<'_> {
     }
 }
 
+/// How many rows are computed at once.
+fn pass(args: &Args<'_>, split: &Split, extent: &Extent) -> Result<u32, Unsupported> {
+    let workgroups = args.cache.kv_heads * split.splits;
+    let row_bytes = extent.row_bytes(&args.shape());
+    // Elements of scratch are numbered in 32 bits, four at a time.
+    let parts =
+        args.scratch.len().saturating_sub(COUNTER_BYTES).min(u64::from(u32::MAX) * 16 - COUNTER_BYTES);
+    let pass = (parts / row_bytes).min(COUNTER_BYTES / extent.counter_bytes(workgroups)).min(65_535) as u32;
+    if pass == 0 || !args.scratch.address().is_multiple_of(16) {
+        let len = args.scratch.len();
+        return refuse(
+            "attention",
+            format!(
+                "{len} bytes of scratch, a row needs {row_bytes} behind {COUNTER_BYTES} at a multiple of 16"
+            ),
+        );
+    }
+    Ok(pass)
+}
+
 fn record_split(
     k: &Kernels,
     rec: &mut Recorder,
@@ -143,16 +174,10 @@ fn record_split(
     args: &Args<'_>,
     split: &Split,
 ) -> Result<(), Error> {
-    let row_bytes = row_bytes(&args.shape(), max_blocks(split.key_block, args.max_keys, args.window));
-    // Elements of scratch are numbered in 32 bits.
-    let pass = (args.scratch.len().min(u64::from(u32::MAX) * 4) / row_bytes).min(65_535) as u32;
-    if pass == 0 || !args.scratch.address().is_multiple_of(16) {
-        let reason =
-            format!("{} bytes of scratch, a row needs {row_bytes} at a multiple of 16", args.scratch.len());
-        return Ok(refuse("attention", reason)?);
-    }
+    let extent = Extent::of(split.key_block, args.max_keys, args.window);
+    let pass = pass(args, split, &extent)?;
     for first in (0..args.rows).step_by(pass as usize) {
-        record_rows(k, rec, label, args, split, first, pass.min(args.rows - first))?;
+        record_rows(k, rec, label, args, (split, &extent), first, pass.min(args.rows - first))?;
     }
     Ok(())
 }
@@ -163,72 +188,40 @@ fn record_rows(
     rec: &mut Recorder,
     label: &str,
     args: &Args<'_>,
-    variant: &Split,
+    (split, extent): (&Split, &Extent),
     first: u32,
     rows: u32,
 ) -> Result<(), Error> {
     let cache = &args.cache;
-    let max_blocks = max_blocks(variant.key_block, args.max_keys, args.window);
-    let window = args.window.unwrap_or(0);
     let row_info =
         args.row_info.slice(u64::from(first) * RowInfo::BYTES, u64::from(rows) * RowInfo::BYTES)?;
     let params = Params {
         q_stride: args.q.stride,
-        kv_heads: cache.kv_heads,
-        group: args.shape().group(),
+        out_stride: args.out.stride,
         max_pages: cache.max_pages,
-        max_blocks,
-        window,
+        window: args.window.unwrap_or(0),
         scale: args.scale,
         softcap: args.softcap.unwrap_or(0.0),
+        has_sinks: u32::from(args.sinks.is_some()),
     };
     k.launch(
         rec,
         &Launch {
             kernel: &KERNEL,
             variant: &[("KV", cache.kind.name())],
-            specialization: &[
-                (0, variant.threads),
-                (1, cache.key_size),
-                (2, cache.value_size),
-                (3, variant.heads),
-                (4, variant.key_block),
-                (5, variant.value_part),
-            ],
+            specialization: &split.specialization(&args.shape()),
             bindings: &[
                 Binding::read(&args.q.rows(first, rows)?),
                 Binding::read(cache.k),
                 Binding::read(cache.v),
                 Binding::read(&row_info),
                 Binding::read(cache.pages),
-                Binding::write(args.scratch),
-            ],
-            params: bytemuck::bytes_of(&params),
-            groups: [max_blocks, cache.kv_heads * variant.splits, rows],
-            label,
-        },
-    )?;
-    let params = CombineParams {
-        heads: args.heads,
-        max_blocks,
-        window,
-        out_stride: args.out.stride,
-        has_sinks: u32::from(args.sinks.is_some()),
-    };
-    k.launch(
-        rec,
-        &Launch {
-            kernel: &COMBINE,
-            variant: &[],
-            specialization: &[(0, variant.combine_threads), (1, cache.value_size), (2, variant.key_block)],
-            bindings: &[
-                Binding::read(args.scratch),
-                Binding::read(&row_info),
                 Binding::read(args.sinks.unwrap_or(&row_info)),
+                Binding { slice: args.scratch, access: Access::ReadWrite },
                 Binding::write(&args.out.rows(first, rows)?),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: [args.heads, rows, 1],
+            groups: [extent.blocks, cache.kv_heads * split.splits, rows],
             label,
         },
     )
@@ -236,7 +229,7 @@ fn record_rows(
 
 #[cfg(test)]
 mod tests {
-    use super::max_blocks;
+    use super::{Extent, SPAN};
 
     #[test]
     fn a_window_touches_as_many_blocks_as_its_worst_position() {
@@ -246,9 +239,12 @@ mod tests {
                     .map(|i| i / key_block - (i + 1).saturating_sub(window) / key_block + 1)
                     .max()
                     .unwrap_or(0);
-                assert_eq!(max_blocks(key_block, 1000, Some(window)), worst, "{key_block} {window}");
+                let extent = Extent::of(key_block, 1000, Some(window));
+                assert_eq!(extent.blocks, worst, "{key_block} {window}");
+                let spans = (0..SPAN).map(|first| (first + worst - 1) / SPAN + 1).max();
+                assert_eq!(Some(extent.spans), spans, "{key_block} {window}");
             }
-            assert_eq!(max_blocks(key_block, key_block + 1, None), 2);
+            assert_eq!(Extent::of(key_block, key_block + 1, None).blocks, 2);
         }
     }
 }

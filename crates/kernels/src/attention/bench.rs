@@ -1,6 +1,6 @@
 //! Measuring attention over a cache of one sequence.
 
-use super::attention::{Args, record_variant, scratch_bytes};
+use super::attention::{Args, COUNTER_BYTES, record_variant, scratch_bytes};
 use super::{Shape, Variant, select};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS, page_bytes};
 use crate::rounds::{Round, fill, rounds};
@@ -78,7 +78,9 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     let q = alloc(4 * u64::from(rows) * u64::from(q_width), "bench q")?;
     let out = alloc(4 * u64::from(rows) * u64::from(out_width), "bench out")?;
     let row_bytes = scratch_bytes(kernels, &shape, keys, window)?;
-    let scratch = alloc(row_bytes.max(SCRATCH.min(row_bytes * u64::from(rows))), "bench scratch")?;
+    let parts = row_bytes.max(SCRATCH.min(row_bytes * u64::from(rows)));
+    let scratch = alloc(COUNTER_BYTES + parts, "bench scratch")?;
+    device.upload(&scratch.slice(0, COUNTER_BYTES)?, &vec![0; COUNTER_BYTES as usize])?;
     // Four entries at least: allocations have 16 bytes.
     let table: Vec<u32> = (0..pages.max(4)).collect();
     let infos: Vec<RowInfo> =

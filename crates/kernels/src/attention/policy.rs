@@ -15,8 +15,10 @@ pub struct AttentionPolicy {
     pub threads: u32,
     /// Most query heads of a KV head that share the loads of its keys and values there.
     pub heads: u32,
-    /// Invocations of a workgroup that joins the blocks.
-    pub combine_threads: u32,
+    /// Most blocks that one workgroup joins; of more, first those of each span. Does not change sums.
+    pub at_once: u32,
+    /// Loads that an invocation has under way there, about. Does not change sums.
+    pub ahead: u32,
     /// Fewest rows of a sequence side by side that are computed in tiles: as many as keep the device busy.
     pub tiled_rows: u32,
     /// How tiles are cut.
@@ -56,7 +58,8 @@ impl AttentionPolicy {
                 key_block: 32,
                 threads: 128,
                 heads: 4,
-                combine_threads: 512,
+                at_once: 64,
+                ahead: 8,
                 tiled_rows: 48,
                 tile,
                 matrix,
@@ -67,7 +70,8 @@ impl AttentionPolicy {
                 key_block: 32,
                 threads: 256,
                 heads: 4,
-                combine_threads: 256,
+                at_once: 64,
+                ahead: 8,
                 tiled_rows: 32,
                 tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
                 // Likewise: 23 KiB of shared memory for heads of 128.
@@ -83,7 +87,8 @@ impl AttentionPolicy {
                 key_block: 64,
                 threads: 128,
                 heads: 4,
-                combine_threads: 256,
+                at_once: 64,
+                ahead: 8,
                 tiled_rows: 32,
                 tile: TilePolicy { blocks: 1, ..tile },
                 matrix: MatrixPolicy { keys: 32, ..matrix },
@@ -92,7 +97,8 @@ impl AttentionPolicy {
                 key_block: 32,
                 threads: 64,
                 heads: 4,
-                combine_threads: 64,
+                at_once: 16,
+                ahead: 2,
                 tiled_rows: 4,
                 // Short code: such drivers take seconds to compile an unrolled tile.
                 tile: TilePolicy {
@@ -171,7 +177,7 @@ impl Variant {
     }
 }
 
-/// The specialisation of `attention.comp` and `attention_combine.comp`.
+/// The specialisation of `split.glsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
     /// Invocations of a workgroup.
@@ -184,8 +190,10 @@ pub struct Split {
     pub key_block: u32,
     /// Elements of a value in shared memory at a time.
     pub value_part: u32,
-    /// Invocations of a workgroup that joins the blocks.
-    pub combine_threads: u32,
+    /// Most blocks that one workgroup joins.
+    pub at_once: u32,
+    /// Loads that an invocation has under way, about.
+    pub ahead: u32,
 }
 
 /// The variant for a shape and this many rows of a sequence side by side.
@@ -238,11 +246,6 @@ impl Split {
         if !(key_block * LANES).is_multiple_of(workgroup) {
             return refuse("attention", format!("{key_block} keys do not divide among {workgroup} lanes"));
         }
-        let combine_threads = threads(caps, subgroup_size, policy.combine_threads.max(value_size / 4));
-        if combine_threads < value_size / 4 {
-            let reason = format!("heads of {value_size} need larger workgroups than there are");
-            return refuse("attention", reason);
-        }
         let group = shape.group();
         let limit = u64::from(caps.limits.shared_memory);
         let fits = |heads: u32, part: u32| shared_bytes(heads, key_size, part, key_block) <= limit;
@@ -254,11 +257,36 @@ impl Split {
             return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
         };
         let (heads, splits) = shape.shares(heads);
-        Ok(Split { threads: workgroup, heads, splits, key_block, value_part, combine_threads })
+        Ok(Split {
+            threads: workgroup,
+            heads,
+            splits,
+            key_block,
+            value_part,
+            at_once: policy.at_once,
+            ahead: policy.ahead,
+        })
     }
 }
 
-/// Shared memory of `attention.comp` on a cache of f32.
+impl Split {
+    /// In the order of their numbers in the shader.
+    pub(super) fn specialization(&self, shape: &Shape) -> [(u32, u32); 9] {
+        [
+            (0, self.threads),
+            (2, shape.key_size),
+            (3, shape.value_size),
+            (4, self.heads),
+            (5, self.key_block),
+            (6, self.value_part),
+            (7, shape.group()),
+            (8, self.at_once),
+            (9, self.ahead),
+        ]
+    }
+}
+
+/// Shared memory of `split.glsl` on a cache of f32.
 fn shared_bytes(heads: u32, key_size: u32, value_part: u32, key_block: u32) -> u64 {
     let partials = LANES * (heads * key_block + 4);
     let floats = heads * (key_size + key_block + 1) + key_block + partials + key_block * value_part;
@@ -320,7 +348,7 @@ mod tests {
                     let v = Split::of(&policy, subgroup, &caps(32768), &shape).expect("a variant");
                     assert!(v.heads * v.splits >= heads / kv_heads && v.heads > 0);
                     assert!(v.threads.is_multiple_of(subgroup) && v.key_block.is_multiple_of(v.threads / 8));
-                    assert!(v.value_part.is_multiple_of(8) && v.combine_threads >= value_size / 4);
+                    assert!(v.value_part.is_multiple_of(8));
 
                     let t = Tile::of(&policy.tile, policy.key_block, subgroup, &caps(32768), &shape);
                     let t = t.unwrap_or_else(|| panic!("no tile for {shape:?} on {class:?}, {subgroup}"));

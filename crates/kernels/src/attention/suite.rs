@@ -1,6 +1,7 @@
 //! Attention against its oracle: lengths around block and page edges and beyond windows, rows of several sequences on scattered pages; and
 //! bit for bit the same alone, in company, in passes, in tiles and in a larger grid. What a row must not read is NaN.
 
+use super::attention::COUNTER_BYTES;
 use super::reference::{Paged, Rules, attention as oracle};
 use super::{AttentionPolicy, Shape, Split, Tile, Variant, attention, matrix_suite};
 use crate::kv::suite::{blank, scattered_pages};
@@ -264,7 +265,7 @@ fn chunk(s: &Suite<'_>, case: &Case, count: u32, history: u32) -> Result<(), Fai
     check(&case, &host, &q, &rows, &tiled).map_err(|f| Failure(format!("{name}: {}", f.0)))
 }
 
-/// Runs attention with scratch for `at_once` rows, full of NaN.
+/// Runs attention with scratch for `at_once` rows, full of NaN. It must leave the counters at 0.
 pub(super) fn attend(
     s: &Suite<'_>,
     case: &Case,
@@ -275,7 +276,9 @@ pub(super) fn attend(
 ) -> Result<Host, Failure> {
     let (k, shape, rules) = (s.kernels(), &case.shape, &case.rules);
     let row_bytes = attention::scratch_bytes(k, shape, max_keys, rules.window).map_err(crate::Error::from)?;
-    let scratch = s.values(&vec![f32::NAN; row_bytes as usize / 4 * at_once])?;
+    let counters = vec![0.0; COUNTER_BYTES as usize / 4];
+    let scratch =
+        s.values(&[counters.as_slice(), &vec![f32::NAN; row_bytes as usize / 4 * at_once]].concat())?;
     let q_on = s.upload_as(q, layout)?;
     let out = s.output_as(rows.len(), (shape.heads * shape.value_size) as usize, layout)?;
     let info = s.values(rows)?;
@@ -306,6 +309,10 @@ pub(super) fn attend(
         precision: Precision::Exact,
     };
     s.run(|rec| attention::record_variant(k, rec, "attention", &args, variant))?;
+    let counters: Vec<u32> = s.read_values(&scratch.slice(0, COUNTER_BYTES)?)?;
+    if counters.iter().any(|&c| c != 0) {
+        return Err(Failure("counters are not 0 again".into()));
+    }
     s.read(&out)
 }
 

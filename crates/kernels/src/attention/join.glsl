@@ -1,0 +1,111 @@
+// The blocks of a row and a workgroup's heads, joined in the order of glsl/attention.glsl by the workgroup that is the last to come: of few
+// blocks all at once, of more each span by the last of its workgroups, then the spans by the last of those. A sink is one more logit in
+// exponent and denominator.
+
+//
+// `parts`: counters, then [row][head][slot](values; exponent, sum, 2 unused): a slot a block, behind them one a span.
+
+// Bytes of the counters: how many workgroups have come. Between dispatches they are 0.
+const uint COUNTER_BYTES = 1 << 20;
+
+const uint COLUMNS = VALUE_SIZE / 4;
+
+shared uint is_last;
+
+uint max_blocks() { return gl_NumWorkGroups.x; }
+uint max_spans() { return (max_blocks() + SPAN - 2) / SPAN + 1; }
+
+// Where a part of one of the workgroup's heads begins.
+uint part_at(uint head, uint slot) {
+    uint of_head = (row * kv_heads * GROUP + first_head + head) * (max_blocks() + max_spans());
+    return COUNTER_BYTES / 16 + (of_head + slot) * (COLUMNS + 1);
+}
+
+// Whether `count` workgroups have come now. What the others wrote before they came can be read then.
+bool last_of(uint counter, uint count) {
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0) {
+        uint at = (row * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (1 + max_spans()) + counter;
+        bool last = atomicAdd(CommonU32(p.parts).v[at], 1) == count - 1;
+        if (last) CommonU32(p.parts).v[at] = 0;
+        is_last = last ? 1 : 0;
+    }
+    barrier();
+    memoryBarrierBuffer();
+    return is_last != 0;
+}
+
+// Four columns of a head's values and the sum of its weights, both times 2^-exponent.
+struct Sums { vec4 value; float sum, exponent; };
+
+// Sums of what comes before, and after.
+Sums add(Sums a, Sums b) {
+    float exponent = max(a.exponent, b.exponent);
+    float of_a = power_of_two(a.exponent - exponent), of_b = power_of_two(b.exponent - exponent);
+    return Sums(fma(vec4(of_b), b.value, of_a * a.value), fma(of_b, b.sum, of_a * a.sum), exponent);
+}
+
+// The slots first .. end of a head, in order.
+Sums add_parts(uint head, uint first, uint end, uint column) {
+    Sums all = Sums(vec4(0.0), 0.0, HIDDEN);
+    for (uint slot = first; slot < end; slot += AHEAD) {
+        vec4 value[AHEAD], tail[AHEAD];
+        [[unroll]] for (uint j = 0; j < AHEAD; j++) {
+            uint at = part_at(head, min(slot + j, end - 1));
+            value[j] = p.parts.v[at + column];
+            tail[j] = p.parts.v[at + COLUMNS];
+        }
+        float exponent = all.exponent;
+        [[unroll]] for (uint j = 0; j < AHEAD; j++) exponent = max(exponent, tail[j].x);
+        float of_all = power_of_two(all.exponent - exponent);
+        all = Sums(of_all * all.value, of_all * all.sum, exponent);
+        [[unroll]] for (uint j = 0; j < AHEAD; j++) {
+            float scale = slot + j < end ? power_of_two(tail[j].x - exponent) : 0.0;
+            all.value = fma(vec4(scale), value[j], all.value);
+            all.sum = fma(scale, tail[j].y, all.sum);
+        }
+    }
+    return all;
+}
+
+void write_result(uint head, uint column, Sums all) {
+    if (has_sinks()) {
+        float sink = p.sinks.v[first_head + head];
+        all = add(Sums(vec4(0.0), 0.0, exponent(sink)), all);
+        all.sum += weight_of(sink, all.exponent);
+    }
+    vec4 result = normalise(all.value, all.sum);
+    uint o = row * out_stride() + (first_head + head) * VALUE_SIZE + 4 * column;
+    [[unroll]] for (uint i = 0; i < 4; i++) p.out_.v[o + i] = result[i];
+}
+
+// Of a row's blocks first .. end, the workgroup has written `block`.
+void join_blocks(uint heads, uint first, uint end, uint block) {
+    uint first_span = first / SPAN, end_span = (end + SPAN - 1) / SPAN, own_span = block / SPAN;
+    bool at_once = end - first <= AT_ONCE;
+    if (!at_once) {
+        uint from = max(own_span * SPAN, first), to = min((own_span + 1) * SPAN, end);
+        if (!last_of(1 + own_span - first_span, to - from)) return;
+        for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
+            uint head = i / COLUMNS, column = i % COLUMNS, at = part_at(head, max_blocks() + own_span - first_span);
+            Sums span = add_parts(head, from - first, to - first, column);
+            p.parts.v[at + column] = span.value;
+            if (column == 0) p.parts.v[at + COLUMNS] = vec4(span.exponent, span.sum, 0.0, 0.0);
+        }
+    }
+    if (!last_of(0, at_once ? end - first : end_span - first_span)) return;
+    for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
+        uint head = i / COLUMNS, column = i % COLUMNS;
+        Sums all = Sums(vec4(0.0), 0.0, HIDDEN);
+        if (at_once) {
+            for (uint span = first_span; span < end_span; span++) {
+                uint from = max(span * SPAN, first), to = min((span + 1) * SPAN, end);
+                all = add(all, add_parts(head, from - first, to - first, column));
+            }
+        } else {
+            all = add_parts(head, max_blocks(), max_blocks() + end_span - first_span, column);
+        }
+        write_result(head, column, all);
+    }
+}

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zinc_text::{AnswerFormat, AnswerParser, Delta, Piece};
+use zinc_text::{AnswerFormat, AnswerParser, Delta, Piece, Tool};
 
 const TEMPLATES: [&str; 8] = [
     "",
@@ -11,12 +11,12 @@ const TEMPLATES: [&str; 8] = [
     "<|start_header_id|> <|python_tag|>",
     "<|tool_call> <|channel>thought",
     "<start_function_call>",
-    "[TOOL_CALLS]",
+    "[TOOL_CALLS] [ARGS]",
     "<|channel|> <|message|>",
 ];
 
-fn joined(format: AnswerFormat, in_reasoning: bool, pieces: &[&str]) -> (String, String, Vec<Delta>) {
-    let mut parser = AnswerParser::new(format, in_reasoning, vec!["f".into()]);
+fn joined(format: AnswerFormat, in_reasoning: bool, pieces: &[&str]) -> (String, String, Vec<(String, String)>) {
+    let mut parser = AnswerParser::new(format, in_reasoning, vec![Tool { name: "f".into(), texts: vec!["t".into()] }]);
     let mut deltas: Vec<Delta> = pieces.iter().flat_map(|p| parser.push(Piece::Text(p))).collect();
     deltas.extend(parser.finish());
     let (mut reasoning, mut content, mut calls) = (String::new(), String::new(), Vec::new());
@@ -24,7 +24,8 @@ fn joined(format: AnswerFormat, in_reasoning: bool, pieces: &[&str]) -> (String,
         match delta {
             Delta::Reasoning(text) => reasoning += &text,
             Delta::Content(text) => content += &text,
-            call => calls.push(call),
+            Delta::Call(name) => calls.push((name, String::new())),
+            Delta::Arguments(text) => calls.last_mut().expect("a call comes before its arguments").1 += &text,
         }
     }
     (reasoning, content, calls)

@@ -5,7 +5,7 @@ use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use zinc_text::Tokenizer;
+use zinc_text::{AnswerParser, Piece, Tokenizer};
 
 /// What an answer must look like.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,35 +69,65 @@ impl Grammars {
         Ok(Grammars { factory, end_of_generation: ends })
     }
 
-    /// Compiles a grammar. With `after`, it begins to hold when the answer has got to that text.
+    /// Compiles a grammar.
     ///
     /// # Errors
     /// What is wrong with the grammar, for the client.
-    pub fn compile(&self, grammar: &Grammar, after: Option<&'static str>) -> Result<Constraint, String> {
+    pub fn compile(&self, grammar: &Grammar, when: When) -> Result<Constraint, String> {
         let top = match grammar {
             Grammar::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
             Grammar::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
             Grammar::Regex(text) => TopLevelGrammar::from_regex(text),
         };
         let matcher = Matcher::new(self.factory.create_parser(top));
-        match matcher.get_error() {
-            Some(e) => Err(e.lines().next().unwrap_or("it cannot be compiled").to_owned()),
-            None => Ok(Constraint {
-                matcher,
-                waits_for: after,
-                seen: Vec::new(),
-                end_of_generation: self.end_of_generation.clone(),
-            }),
+        if let Some(e) = matcher.get_error() {
+            return Err(e.lines().next().unwrap_or("it cannot be compiled").to_owned());
         }
+        let holds = matches!(when, When::Always);
+        let fresh = matches!(when, When::InCalls { .. }).then(|| matcher.deep_clone());
+        let end_of_generation = self.end_of_generation.clone();
+        Ok(Constraint { matcher, fresh, when, holds, end_of_generation })
+    }
+}
+
+/// When a grammar holds.
+#[derive(Debug, Clone)]
+pub enum When {
+    /// From the first token on.
+    Always,
+    /// After this text.
+    After(Mark),
+    /// In calls that the model begins by itself: from the mark that opens one on. With `again` the answer may go on after a call.
+    InCalls { parser: Box<AnswerParser>, again: bool, seen: bool },
+}
+
+/// A text that is waited for.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    text: &'static str,
+    /// The end of what was said.
+    said: String,
+}
+
+impl When {
+    /// After this text.
+    pub fn after(text: &'static str) -> When {
+        When::After(Mark { text, said: String::new() })
+    }
+
+    /// In the calls that a parser of the answer finds.
+    pub fn in_calls(parser: AnswerParser, again: bool) -> When {
+        When::InCalls { parser: Box::new(parser), again, seen: false }
     }
 }
 
 /// A grammar and how far an answer has got in it.
 pub struct Constraint {
     matcher: Matcher,
-    waits_for: Option<&'static str>,
-    /// The end of the text so far, while the grammar waits.
-    seen: Vec<u8>,
+    /// The matcher of the next call.
+    fresh: Option<Matcher>,
+    when: When,
+    holds: bool,
     end_of_generation: Vec<u32>,
 }
 
@@ -106,17 +136,18 @@ impl Clone for Constraint {
     fn clone(&self) -> Constraint {
         Constraint {
             matcher: self.matcher.deep_clone(),
-            waits_for: self.waits_for,
-            seen: self.seen.clone(),
+            fresh: self.fresh.as_ref().map(Matcher::deep_clone),
+            when: self.when.clone(),
+            holds: self.holds,
             end_of_generation: self.end_of_generation.clone(),
         }
     }
 }
 
 impl Constraint {
-    /// Whether it holds yet.
+    /// Whether it holds now.
     pub fn active(&self) -> bool {
-        self.waits_for.is_none()
+        self.holds
     }
 
     /// Makes impossible in a row of logits what the grammar forbids.
@@ -130,23 +161,58 @@ impl Constraint {
         Ok(())
     }
 
-    /// Notes a chosen token; whether the answer is complete.
-    pub fn accept(&mut self, token: u32, bytes: &[u8]) -> Result<bool, String> {
-        if let Some(start) = self.waits_for {
-            self.seen.extend_from_slice(bytes);
-            if self.seen.windows(start.len()).any(|w| w == start.as_bytes()) {
-                self.waits_for = None;
-            } else {
-                let keep = self.seen.len().min(start.len());
-                self.seen.drain(..self.seen.len() - keep);
+    /// Notes a chosen token and what it said; whether the answer is complete.
+    pub fn accept(&mut self, token: u32, piece: Piece<'_>) -> Result<bool, String> {
+        let complete = self.holds && self.consume(token)?;
+        match &mut self.when {
+            When::Always => return Ok(complete),
+            When::After(_) if self.holds => return Ok(complete),
+            When::After(mark) => self.holds = mark.found(piece),
+            When::InCalls { parser, again, seen } => {
+                parser.push(piece);
+                if complete && !(*again) {
+                    return Ok(true);
+                }
+                let opened = parser.opened();
+                if complete {
+                    self.holds = false;
+                } else if !self.holds
+                    && !*seen
+                    && let Some(text) = opened
+                    && let Some(fresh) = &self.fresh
+                {
+                    // What the token said after the mark belongs to the call; where that is no call, nothing holds.
+                    self.matcher = fresh.deep_clone();
+                    let tokens = self.matcher.tok_env().map_err(|e| first_line(&e))?.tokenize(text);
+                    let taken = self.matcher.try_consume_tokens(&tokens).map_err(|e| first_line(&e))?;
+                    self.holds = taken == tokens.len();
+                }
+                *seen = opened.is_some();
             }
-            return Ok(false);
         }
+        Ok(false)
+    }
+
+    /// Takes a token; whether the grammar is complete.
+    fn consume(&mut self, token: u32) -> Result<bool, String> {
         if self.end_of_generation.contains(&token) {
             return Ok(true);
         }
         self.matcher.consume_token(token).map_err(|e| first_line(&e))?;
         Ok(self.matcher.is_stopped())
+    }
+}
+
+impl Mark {
+    /// Whether it was said now.
+    fn found(&mut self, piece: Piece<'_>) -> bool {
+        let (Piece::Text(text) | Piece::Control(text)) = piece;
+        self.said.push_str(text);
+        let found = self.said.contains(self.text);
+        let keep = self.said.len().saturating_sub(self.text.len());
+        let keep = (0..=keep).rev().find(|&at| self.said.is_char_boundary(at)).unwrap_or(0);
+        self.said.drain(..keep);
+        found
     }
 }
 

@@ -17,6 +17,7 @@
 mod access;
 mod api;
 mod app;
+mod calls;
 mod config;
 mod constrain;
 mod error;

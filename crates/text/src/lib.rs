@@ -25,7 +25,7 @@ mod vocab;
 
 pub use detokenize::Detokenizer;
 pub use error::Error;
-pub use parse::{AnswerFormat, AnswerParser, Call, Delta, Piece, ToolFormat};
+pub use parse::{AnswerFormat, AnswerParser, Call, Delta, Piece, Tool, ToolFormat};
 pub use stop::{StopStep, StopStrings};
 pub use template::{ChatTemplate, Message, RenderInput, Rendered};
 pub use tokenizer::{ControlTokens, Tokenizer};

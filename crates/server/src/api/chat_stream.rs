@@ -9,7 +9,7 @@ use crate::loaded::Loaded;
 use crate::worker::TokenLogprobs;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use zinc_text::{Call, Delta};
+use zinc_text::Delta;
 
 const OBJECT: &str = "chat.completion.chunk";
 
@@ -98,22 +98,27 @@ impl Chunks {
                 Delta::Reasoning(text) => {
                     self.delta(choice, json!({"reasoning_content": text}), with).await?;
                 }
-                Delta::Call(call) => self.call(choice, &call, with).await?,
+                Delta::Call(name) => self.call(choice, &name, with).await?,
+                Delta::Arguments(text) => self.arguments(choice, &text, with).await?,
             }
         }
         Ok(())
     }
 
-    /// The first chunk of a call has its id and whole name, the next its arguments.
-    async fn call(&mut self, choice: usize, call: &Call, logprobs: Value) -> Result<(), Gone> {
+    /// The first chunk of a call has its id and whole name, the next ones its arguments as they come.
+    async fn call(&mut self, choice: usize, name: &str, logprobs: Value) -> Result<(), Gone> {
         let index = self.calls[choice];
         self.calls[choice] += 1;
         let begin = json!({"tool_calls": [{
             "index": index, "id": id::new("call_"), "type": "function",
-            "function": {"name": call.name, "arguments": ""},
+            "function": {"name": name, "arguments": ""},
         }]});
-        self.delta(choice, begin, logprobs).await?;
-        let rest = json!({"tool_calls": [{"index": index, "function": {"arguments": call.arguments}}]});
-        self.delta(choice, rest, Value::Null).await
+        self.delta(choice, begin, logprobs).await
+    }
+
+    async fn arguments(&self, choice: usize, text: &str, logprobs: Value) -> Result<(), Gone> {
+        let index = self.calls[choice].saturating_sub(1);
+        let more = json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]});
+        self.delta(choice, more, logprobs).await
     }
 }

@@ -114,7 +114,6 @@ impl ChatRequest {
             }
             _ => None,
         };
-        let (format, call) = forced(loaded, &tools);
         let asked = self.response_format.map(ResponseFormat::grammar).transpose()?.flatten();
         Ok(Request {
             prompt: conversation.render(loaded)?.1,
@@ -124,18 +123,9 @@ impl ChatRequest {
             stop: stops("stop", self.stop)?,
             ignore_end: self.sampling.ignore_eos.unwrap_or(false),
             logprobs: alternatives("top_logprobs", logprobs)?,
-            grammar: one_of(vec![asked, self.grammar.map(Grammar::Lark), call])?,
-            format,
+            grammar: one_of(asked, self.grammar.map(Grammar::Lark))?,
+            format: tools.format(loaded.format),
             tools,
         })
     }
-}
-
-/// The marks to look for, and the grammar of a call that must be made.
-pub fn forced(loaded: &Loaded, tools: &Tools) -> (zinc_text::AnswerFormat, Option<Grammar>) {
-    if !tools.forced() {
-        return (loaded.format, None);
-    }
-    let format = Tools::forced_format(loaded.format.tools());
-    (loaded.format.with_tools(Some(format)), tools.grammar(format))
 }

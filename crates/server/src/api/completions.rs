@@ -126,7 +126,7 @@ fn requests(body: CompletionRequest, loaded: &Loaded) -> ApiResult<Vec<Request>>
         return Err(ApiError::field("prompt", format!("there must be from 1 to {CHOICES} prompts")));
     }
     let asked = body.response_format.map(ResponseFormat::grammar).transpose()?.flatten();
-    let grammar = one_of(vec![asked, body.grammar.map(Grammar::Lark)])?;
+    let grammar = one_of(asked, body.grammar.map(Grammar::Lark))?;
     let (sampling, stop) = (body.sampling.options(loaded.summary.vocab)?, stops("stop", body.stop)?);
     let request = |prompt| Request {
         prompt,
@@ -208,7 +208,7 @@ async fn stream(
 fn content(deltas: Vec<Delta>) -> String {
     let text = |delta| match delta {
         Delta::Content(text) => text,
-        Delta::Reasoning(_) | Delta::Call(_) => String::new(),
+        Delta::Reasoning(_) | Delta::Call(_) | Delta::Arguments(_) => String::new(),
     };
     deltas.into_iter().map(text).collect()
 }

@@ -48,17 +48,13 @@ impl ResponseFormat {
     }
 }
 
-/// The one of several ways to ask for a grammar that was used.
+/// The one of two ways to ask for a grammar that was used.
 ///
 /// # Errors
-/// For the client: more than one.
-pub fn one_of(grammars: Vec<Option<Grammar>>) -> ApiResult<Option<Grammar>> {
-    let mut given = grammars.into_iter().flatten();
-    let first = given.next();
-    match given.next() {
-        Some(_) => {
-            Err(ApiError::bad("only one of `response_format`, `grammar` and a forced tool can be given"))
-        }
-        None => Ok(first),
+/// For the client: both.
+pub fn one_of(format: Option<Grammar>, grammar: Option<Grammar>) -> ApiResult<Option<Grammar>> {
+    match (format, grammar) {
+        (Some(_), Some(_)) => Err(ApiError::bad("only one of `response_format` and `grammar` can be given")),
+        (format, grammar) => Ok(format.or(grammar)),
     }
 }

@@ -4,7 +4,8 @@ use super::prompt::Prompt;
 use super::tools::Tools;
 use super::usage::Usage;
 use crate::access::{Client, RequestNumber};
-use crate::constrain::Grammar;
+use crate::calls::ends_with_mark;
+use crate::constrain::{Grammar, When};
 use crate::error::{ApiError, ApiResult};
 use crate::loaded::Loaded;
 use crate::worker::{Done, Event, Finish, Job, Refused, TokenEvent, TokenLogprobs};
@@ -100,10 +101,9 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
     }
     let jobs = constrain(loaded.clone(), &request, jobs).await?;
     loaded.worker.submit(jobs).map_err(refused)?;
-    let names = request.tools.names();
-    let parser = || AnswerParser::new(request.format, request.prompt.in_reasoning, names.clone());
+    let parser = request.parser();
     let choices =
-        (0..request.choices).map(|_| Choice { parser: parser(), reasoning: 0, end: None }).collect();
+        (0..request.choices).map(|_| Choice { parser: parser.clone(), reasoning: 0, end: None }).collect();
     Ok(Generation {
         events,
         choices,
@@ -114,19 +114,48 @@ pub async fn start(loaded: &Arc<Loaded>, client: &Client, request: Request) -> A
     })
 }
 
+impl Request {
+    fn parser(&self) -> AnswerParser {
+        AnswerParser::new(self.format, self.prompt.in_reasoning, self.tools.offered())
+    }
+
+    /// What the answer must look like, if anything, and when.
+    fn constraint(&self, loaded: &Loaded) -> ApiResult<Option<(Grammar, When)>> {
+        let reasons = || match self.format.reasoning_end().filter(|_| self.prompt.in_reasoning) {
+            Some(end) => When::after(end),
+            None => When::Always,
+        };
+        let tools = self.format.tools();
+        Ok(match (&self.grammar, tools) {
+            (Some(_), _) if self.tools.forced() => {
+                return Err(ApiError::bad(
+                    "only one of `response_format`, `grammar` and a forced tool can be given",
+                ));
+            }
+            (Some(grammar), _) => {
+                let channels = self.format.has_channels();
+                let when = if channels { When::after("<|channel|>final<|message|>") } else { reasons() };
+                Some((grammar.clone(), when))
+            }
+            (None, Some(format)) if self.tools.forced() => {
+                Some((self.tools.grammar(format, &loaded.tokenizer)?, reasons()))
+            }
+            (None, Some(format)) if self.tools.strict() => {
+                let when = When::in_calls(self.parser(), ends_with_mark(format));
+                Some((self.tools.grammar(format, &loaded.tokenizer)?, when))
+            }
+            (None, _) => None,
+        })
+    }
+}
+
 /// Compiles the grammar, off the threads that answer: a large schema takes a while. Each choice has a copy.
 async fn constrain(loaded: Arc<Loaded>, request: &Request, mut jobs: Vec<Job>) -> ApiResult<Vec<Job>> {
-    let Some(grammar) = request.grammar.clone() else { return Ok(jobs) };
-    let after = if request.format.has_channels() {
-        Some("<|channel|>final<|message|>")
-    } else if request.prompt.in_reasoning {
-        request.format.reasoning_end()
-    } else {
-        None
-    };
+    let Some((grammar, when)) = request.constraint(&loaded)? else { return Ok(jobs) };
+    let field = if request.grammar.is_some() { "response_format" } else { "tools" };
     let compiled = tokio::task::spawn_blocking(move || {
-        let wrong = |e| ApiError::field("response_format", format!("the grammar cannot be used: {e}"));
-        let compiled = loaded.grammars()?.compile(&grammar, after).map_err(wrong)?;
+        let wrong = |e| ApiError::field(field, format!("the grammar cannot be used: {e}"));
+        let compiled = loaded.grammars()?.compile(&grammar, when).map_err(wrong)?;
         jobs.iter_mut().for_each(|job| job.constraint = Some(compiled.clone()));
         Ok(jobs)
     });
@@ -246,7 +275,12 @@ impl Answer {
         match delta {
             Delta::Reasoning(text) => self.reasoning.push_str(&text),
             Delta::Content(text) => self.content.push_str(&text),
-            Delta::Call(call) => self.calls.push(call),
+            Delta::Call(name) => self.calls.push(zinc_text::Call { name, arguments: String::new() }),
+            Delta::Arguments(text) => {
+                if let Some(call) = self.calls.last_mut() {
+                    call.arguments.push_str(&text);
+                }
+            }
         }
     }
 }

@@ -69,7 +69,9 @@ fn whole(mut message: Value, answer: &Answer, usage: &Usage) -> Value {
         content.push(json!({"type": "text", "text": answer.content}));
     }
     for call in &answer.calls {
-        let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        // An answer that ended before the call did; Anthropic's guide wraps such arguments so.
+        let cut = |_| json!({"INVALID_JSON": call.arguments});
+        let input = serde_json::from_str(&call.arguments).unwrap_or_else(cut);
         content.push(json!({"type": "tool_use", "id": id::new("toolu_"), "name": call.name, "input": input}));
     }
     message["content"] = content.into();

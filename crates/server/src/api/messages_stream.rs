@@ -6,7 +6,7 @@ use super::sse::{Events, Gone};
 use crate::error::Shape;
 use crate::id;
 use serde_json::{Value, json};
-use zinc_text::{Call, Delta};
+use zinc_text::Delta;
 
 /// Blocks come one after the other: the open one, if any, and how many came before it.
 struct Blocks {
@@ -20,6 +20,7 @@ struct Blocks {
 enum Kind {
     Thinking,
     Text,
+    ToolUse,
 }
 
 /// Sends a generation of one choice; `message` says nothing yet.
@@ -33,7 +34,8 @@ pub async fn run(events: Events, mut generation: Generation, message: Value) -> 
                     match delta {
                         Delta::Reasoning(text) => blocks.text(Kind::Thinking, text).await?,
                         Delta::Content(text) => blocks.text(Kind::Text, text).await?,
-                        Delta::Call(call) => blocks.call(&call).await?,
+                        Delta::Call(name) => blocks.call(&name).await?,
+                        Delta::Arguments(text) => blocks.arguments(&text).await?,
                     }
                 }
             }
@@ -60,25 +62,28 @@ impl Blocks {
             self.close().await?;
             let block = match kind {
                 Kind::Thinking => json!({"type": "thinking", "thinking": "", "signature": ""}),
-                Kind::Text => json!({"type": "text", "text": ""}),
+                _ => json!({"type": "text", "text": ""}),
             };
             self.begin(block).await?;
             self.open = Some(kind);
         }
         self.delta(match kind {
             Kind::Thinking => json!({"type": "thinking_delta", "thinking": text}),
-            Kind::Text => json!({"type": "text_delta", "text": text}),
+            _ => json!({"type": "text_delta", "text": text}),
         })
         .await
     }
 
-    async fn call(&mut self, call: &Call) -> Result<(), Gone> {
+    async fn call(&mut self, name: &str) -> Result<(), Gone> {
         self.close().await?;
         self.called = true;
-        self.begin(json!({"type": "tool_use", "id": id::new("toolu_"), "name": call.name, "input": {}}))
-            .await?;
-        self.delta(json!({"type": "input_json_delta", "partial_json": call.arguments})).await?;
-        self.end().await
+        self.begin(json!({"type": "tool_use", "id": id::new("toolu_"), "name": name, "input": {}})).await?;
+        self.open = Some(Kind::ToolUse);
+        Ok(())
+    }
+
+    async fn arguments(&self, text: &str) -> Result<(), Gone> {
+        self.delta(json!({"type": "input_json_delta", "partial_json": text})).await
     }
 
     async fn close(&mut self) -> Result<(), Gone> {

@@ -1,6 +1,6 @@
 //! `/v1/messages`: Anthropic's request and how it is read.
 
-use super::chat_types::{self, forced};
+use super::chat_types;
 use super::generation::Request;
 use super::input::OneOrMany;
 use super::prompt::{Conversation, text_of, text_of_parts};
@@ -87,7 +87,6 @@ impl MessagesRequest {
     /// For the client.
     pub fn read(self, loaded: &Loaded) -> ApiResult<Request> {
         let (conversation, tools) = self.conversation()?;
-        let (format, grammar) = forced(loaded, &tools);
         let sampling = Sampling {
             temperature: self.temperature,
             top_p: self.top_p,
@@ -102,8 +101,8 @@ impl MessagesRequest {
             stop: stops("stop_sequences", self.stop_sequences.map(OneOrMany::Many))?,
             ignore_end: false,
             logprobs: None,
-            grammar,
-            format,
+            grammar: None,
+            format: tools.format(loaded.format),
             tools,
         })
     }

@@ -8,7 +8,7 @@ use crate::id;
 use crate::loaded::Loaded;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use zinc_text::{Call, Delta};
+use zinc_text::Delta;
 
 /// A stream under way.
 struct Items {
@@ -21,10 +21,17 @@ struct Items {
 
 /// The item that grows.
 struct Open {
-    reasoning: bool,
+    kind: Kind,
     id: String,
     text: String,
     logprobs: Vec<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Reasoning,
+    Message,
+    Call { call_id: String, name: String },
 }
 
 /// Sends a generation of one choice; `response` says nothing yet.
@@ -45,11 +52,12 @@ pub async fn run(
                 let mut entries: Vec<Value> = logprobs.map(entry).into_iter().collect();
                 for delta in deltas {
                     match delta {
-                        Delta::Reasoning(text) => items.text(true, &text, Vec::new()).await?,
+                        Delta::Reasoning(text) => items.text(Kind::Reasoning, &text, Vec::new()).await?,
                         Delta::Content(text) => {
-                            items.text(false, &text, std::mem::take(&mut entries)).await?
+                            items.text(Kind::Message, &text, std::mem::take(&mut entries)).await?
                         }
-                        Delta::Call(call) => items.call(&call).await?,
+                        Delta::Call(name) => items.call(name).await?,
+                        Delta::Arguments(text) => items.arguments(&text).await?,
                     }
                 }
             }
@@ -64,7 +72,7 @@ pub async fn run(
     }
     // A response has a message, be it empty, or a call.
     if items.open.is_none() && !items.done.iter().any(|i| i["type"] != "reasoning") {
-        items.text(false, "", Vec::new()).await?;
+        items.text(Kind::Message, "", Vec::new()).await?;
     }
     items.close().await?;
     let response = complete(response, std::mem::take(&mut items.done), ended.as_ref(), &generation.usage);
@@ -80,10 +88,10 @@ impl Items {
         self.events.typed(&event).await
     }
 
-    async fn text(&mut self, reasoning: bool, text: &str, logprobs: Vec<Value>) -> Result<(), Gone> {
-        if self.open.as_ref().is_none_or(|o| o.reasoning != reasoning) {
+    async fn text(&mut self, kind: Kind, text: &str, logprobs: Vec<Value>) -> Result<(), Gone> {
+        if self.open.as_ref().is_none_or(|o| o.kind != kind) {
             self.close().await?;
-            self.begin(reasoning).await?;
+            self.begin(kind.clone()).await?;
         }
         let index = self.done.len();
         let Some(open) = &mut self.open else { return Ok(()) };
@@ -93,77 +101,86 @@ impl Items {
             return Ok(());
         }
         let mut event = json!({"item_id": open.id, "output_index": index, "content_index": 0, "delta": text});
-        if !reasoning {
-            event["logprobs"] = logprobs.into();
+        if kind == Kind::Reasoning {
+            return self.send("response.reasoning_text.delta", event).await;
         }
-        self.send(
-            if reasoning { "response.reasoning_text.delta" } else { "response.output_text.delta" },
-            event,
-        )
-        .await
+        event["logprobs"] = logprobs.into();
+        self.send("response.output_text.delta", event).await
     }
 
-    async fn begin(&mut self, reasoning: bool) -> Result<(), Gone> {
+    async fn begin(&mut self, kind: Kind) -> Result<(), Gone> {
         let index = self.done.len();
-        let id = id::new(if reasoning { "rs_" } else { "msg_" });
-        let item = match reasoning {
-            true => reasoning_item(&id, ""),
-            false => message_item(&id, "in_progress", Vec::new()),
+        let (id, item, part) = match &kind {
+            Kind::Reasoning => {
+                let id = id::new("rs_");
+                let item = reasoning_item(&id, "");
+                (id, item, Some(json!({"type": "reasoning_text", "text": ""})))
+            }
+            Kind::Message => {
+                let id = id::new("msg_");
+                let item = message_item(&id, "in_progress", Vec::new());
+                (id, item, Some(text_part("")))
+            }
+            Kind::Call { call_id, name } => {
+                let id = id::new("fc_");
+                let item = call_item(&id, call_id, "in_progress", name, "");
+                (id, item, None)
+            }
         };
         self.send("response.output_item.added", json!({"output_index": index, "item": item})).await?;
-        let part = match reasoning {
-            true => json!({"type": "reasoning_text", "text": ""}),
-            false => text_part(""),
-        };
-        let event = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part});
-        self.send("response.content_part.added", event).await?;
-        self.open = Some(Open { reasoning, id, text: String::new(), logprobs: Vec::new() });
+        if let Some(part) = part {
+            let event = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part});
+            self.send("response.content_part.added", event).await?;
+        }
+        self.open = Some(Open { kind, id, text: String::new(), logprobs: Vec::new() });
         Ok(())
     }
 
-    async fn close(&mut self) -> Result<(), Gone> {
-        let Some(Open { reasoning, id, text, logprobs }) = self.open.take() else { return Ok(()) };
-        let place = json!({"item_id": id, "output_index": self.done.len(), "content_index": 0});
-        let with = |key: &str, value: Value| {
-            let mut event = place.clone();
-            event[key] = value;
-            event
-        };
-        let (name, part, item) = match reasoning {
-            true => {
-                let part = json!({"type": "reasoning_text", "text": text});
-                ("response.reasoning_text.done", part, reasoning_item(&id, &text))
-            }
-            false => {
-                let mut part = text_part(&text);
-                part["logprobs"] = logprobs.into();
-                ("response.output_text.done", part.clone(), message_item(&id, "completed", vec![part]))
-            }
-        };
-        let mut done = with("text", text.into());
-        if !reasoning {
-            done["logprobs"] = part["logprobs"].clone();
-        }
-        self.send(name, done).await?;
-        self.send("response.content_part.done", with("part", part)).await?;
-        self.finish_item(item).await
+    async fn call(&mut self, name: String) -> Result<(), Gone> {
+        self.close().await?;
+        self.begin(Kind::Call { call_id: id::new("call_"), name }).await
     }
 
-    async fn call(&mut self, call: &Call) -> Result<(), Gone> {
-        self.close().await?;
-        let (id, call_id) = (id::new("fc_"), id::new("call_"));
+    async fn arguments(&mut self, text: &str) -> Result<(), Gone> {
         let index = self.done.len();
-        let begun = call_item(&id, &call_id, "in_progress", &call.name, "");
-        self.send("response.output_item.added", json!({"output_index": index, "item": begun})).await?;
-        let place = json!({"item_id": id, "output_index": index});
-        let mut delta = place.clone();
-        delta["delta"] = call.arguments.clone().into();
-        self.send("response.function_call_arguments.delta", delta).await?;
-        let mut done = place;
-        done["arguments"] = call.arguments.clone().into();
-        done["name"] = call.name.clone().into();
-        self.send("response.function_call_arguments.done", done).await?;
-        self.finish_item(call_item(&id, &call_id, "completed", &call.name, &call.arguments)).await
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.text.push_str(text);
+        let event = json!({"item_id": open.id, "output_index": index, "delta": text});
+        self.send("response.function_call_arguments.delta", event).await
+    }
+
+    async fn close(&mut self) -> Result<(), Gone> {
+        let Some(Open { kind, id, text, logprobs }) = self.open.take() else { return Ok(()) };
+        let place = json!({"item_id": id, "output_index": self.done.len()});
+        let with = |fields: Value| {
+            let mut event = place.clone();
+            fields.as_object().into_iter().flatten().for_each(|(k, v)| event[k] = v.clone());
+            event
+        };
+        match kind {
+            Kind::Reasoning => {
+                let part = json!({"type": "reasoning_text", "text": text});
+                let done = with(json!({"content_index": 0, "text": text}));
+                self.send("response.reasoning_text.done", done).await?;
+                let ended = with(json!({"content_index": 0, "part": part}));
+                self.send("response.content_part.done", ended).await?;
+                self.finish_item(reasoning_item(&id, &text)).await
+            }
+            Kind::Message => {
+                let mut part = text_part(&text);
+                part["logprobs"] = logprobs.clone().into();
+                let done = with(json!({"content_index": 0, "text": text, "logprobs": logprobs}));
+                self.send("response.output_text.done", done).await?;
+                let ended = with(json!({"content_index": 0, "part": part}));
+                self.send("response.content_part.done", ended).await?;
+                self.finish_item(message_item(&id, "completed", vec![part])).await
+            }
+            Kind::Call { call_id, name } => {
+                let done = with(json!({"arguments": text, "name": name}));
+                self.send("response.function_call_arguments.done", done).await?;
+                self.finish_item(call_item(&id, &call_id, "completed", &name, &text)).await
+            }
+        }
     }
 
     async fn finish_item(&mut self, item: Value) -> Result<(), Gone> {

@@ -1,7 +1,7 @@
 //! `/v1/responses`: the request and how it is read.
 
-use super::chat_types::{Thinking, forced};
-use super::format::{ResponseFormat, one_of};
+use super::chat_types::Thinking;
+use super::format::ResponseFormat;
 use super::generation::Request;
 use super::prompt::{Conversation, message, text_of};
 use super::sampling::{Sampling, alternatives};
@@ -68,7 +68,6 @@ impl ResponsesRequest {
         };
         let wanted = self.include.iter().flatten().any(|i| i == "message.output_text.logprobs");
         let logprobs = wanted.then(|| self.top_logprobs.unwrap_or(0));
-        let (format, call) = forced(loaded, &tools);
         let asked = self.text.as_ref().and_then(|t| t.format.clone()).map(ResponseFormat::grammar);
         Ok(Request {
             prompt: conversation.render(loaded)?.1,
@@ -78,8 +77,8 @@ impl ResponsesRequest {
             stop: Vec::new(),
             ignore_end: self.sampling.ignore_eos.unwrap_or(false),
             logprobs: alternatives("top_logprobs", logprobs)?,
-            grammar: one_of(vec![asked.transpose()?.flatten(), call])?,
-            format,
+            grammar: asked.transpose()?.flatten(),
+            format: tools.format(loaded.format),
             tools,
         })
     }

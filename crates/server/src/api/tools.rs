@@ -1,9 +1,11 @@
-//! Tools: which are offered, and the grammar of a call that must be made.
+//! Tools: which are offered, and which calls may be made.
 
-use crate::constrain::{Grammar, one_line};
+use crate::calls::{Callable, Calls, texts};
+use crate::constrain::Grammar;
 use crate::error::{ApiError, ApiResult};
 use serde_json::{Value, json};
-use zinc_text::ToolFormat;
+use std::sync::LazyLock;
+use zinc_text::{AnswerFormat, Tokenizer, Tool, ToolFormat};
 
 /// Tools that a request offers.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +57,17 @@ impl ToolChoice {
 
 /// The definition of a function that an API has in a flat form, with its parameters under `schema`.
 pub fn function(tool: &Value, schema: &str) -> Value {
-    json!({"type": "function", "function": {
+    let mut function = json!({
         "name": tool["name"], "description": tool["description"], "parameters": tool[schema],
-    }})
+    });
+    if tool["strict"] == true {
+        function["strict"] = true.into();
+    }
+    json!({"type": "function", "function": function})
 }
+
+/// The arguments of a function of which nothing is said.
+static ANY_OBJECT: LazyLock<Value> = LazyLock::new(|| json!({"type": "object"}));
 
 impl Tools {
     /// Checks definitions: each is a function with a name.
@@ -78,19 +87,26 @@ impl Tools {
             ToolChoice::Required if tools.definitions.is_empty() => {
                 Err(ApiError::field("tool_choice", "a call is required, but there are no tools"))
             }
-            ToolChoice::Named(name) if !tools.names().contains(name) => {
+            ToolChoice::Named(name) if !tools.names().any(|n| n == name) => {
                 Err(ApiError::field("tool_choice", format!("there is no tool `{name}`")))
             }
             _ => Ok(tools),
         }
     }
 
-    /// The names of the tools that may be called.
-    pub fn names(&self) -> Vec<String> {
-        let name = |t: &Value| t.pointer("/function/name").and_then(Value::as_str).map(str::to_owned);
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.definitions.iter().filter_map(|t| t["function"]["name"].as_str())
+    }
+
+    /// What a parser of answers is to know of the tools that may be called.
+    pub fn offered(&self) -> Vec<Tool> {
+        let tool = |t: &Value| {
+            let name = t["function"]["name"].as_str().unwrap_or_default().to_owned();
+            Tool { name, texts: texts(&t["function"]["parameters"]) }
+        };
         match self.choice {
             ToolChoice::None => Vec::new(),
-            _ => self.definitions.iter().filter_map(name).collect(),
+            _ => self.definitions.iter().map(tool).collect(),
         }
     }
 
@@ -105,46 +121,46 @@ impl Tools {
         matches!(self.choice, ToolChoice::Required | ToolChoice::Named(_))
     }
 
-    /// How a forced call is written: in the model's own form where that is JSON, else in that of Hermes.
-    pub fn forced_format(own: Option<ToolFormat>) -> ToolFormat {
-        match own {
-            Some(ToolFormat::Llama3) => ToolFormat::Llama3,
-            _ => ToolFormat::Hermes,
+    /// Whether calls that the model begins by itself are held to the schemas of `strict` tools.
+    pub fn strict(&self) -> bool {
+        self.choice == ToolChoice::Auto && self.definitions.iter().any(is_strict)
+    }
+
+    /// The marks in an answer of a model that sets those of `own`. One that knows no tools writes a call that must be made as Hermes.
+    pub fn format(&self, own: AnswerFormat) -> AnswerFormat {
+        match own.tools() {
+            None if self.forced() => own.with_tools(Some(ToolFormat::Hermes)),
+            _ => own,
         }
     }
 
-    /// The grammar of a call that must be made; none where none must.
-    pub fn grammar(&self, format: ToolFormat) -> Option<Grammar> {
-        let called: Vec<&Value> = match &self.choice {
-            ToolChoice::Required => self.definitions.iter().collect(),
-            ToolChoice::Named(name) => {
-                self.definitions.iter().filter(|t| t["function"]["name"] == **name).collect()
-            }
-            ToolChoice::Auto | ToolChoice::None => return None,
+    /// The grammar of calls in a form: of those that must be made, else of one whose mark was said.
+    ///
+    /// # Errors
+    /// For the client: a schema that cannot be enforced.
+    pub fn grammar(&self, format: ToolFormat, tokenizer: &Tokenizer) -> ApiResult<Grammar> {
+        let may_be_called = |t: &&Value| match &self.choice {
+            ToolChoice::Named(name) => t["function"]["name"] == **name,
+            _ => true,
         };
-        let many = self.parallel && self.choice == ToolChoice::Required;
-        let (before, key, after, between) = match format {
-            ToolFormat::Llama3 => ("", "parameters", "", "\"; \""),
-            _ => ("<tool_call>\\n", "arguments", "\\n</tool_call>", "\"\\n\""),
+        let callable = |t| {
+            let of_tool: &Value = t;
+            // By itself the model may call any tool; what is not `strict` is an object.
+            let enforced = self.forced() || is_strict(of_tool);
+            let parameters = &of_tool["function"]["parameters"];
+            let schema = if enforced && parameters.is_object() { parameters } else { &*ANY_OBJECT };
+            Callable { name: of_tool["function"]["name"].as_str().unwrap_or_default(), parameters: schema }
         };
-        let repeat = if many { format!(" ({between} call)*") } else { String::new() };
-        let mut lark = format!("start: call{repeat}\ncall: ");
-        let alternatives: Vec<String> = (0..called.len()).map(|i| format!("call_{i}")).collect();
-        lark.push_str(&alternatives.join(" | "));
-        for (i, tool) in called.iter().enumerate() {
-            // As a JSON string in a JSON string: Lark's strings are JSON's.
-            let head = format!("{{\"name\": {}, \"{key}\": ", tool["function"]["name"]);
-            let head = json!(head).to_string();
-            let mut schema = match &tool["function"]["parameters"] {
-                Value::Object(schema) if !schema.is_empty() => Value::Object(schema.clone()),
-                _ => json!({"type": "object"}),
-            };
-            one_line(&mut schema);
-            let head = &head[1..head.len() - 1];
-            lark.push_str(&format!(
-                "\ncall_{i}: \"{before}{head}\" arguments_{i} \"}}{after}\"\narguments_{i}: %json {schema}"
-            ));
-        }
-        Some(Grammar::Lark(lark + "\n"))
+        let calls = Calls {
+            format,
+            tools: self.definitions.iter().filter(may_be_called).map(callable).collect(),
+            many: self.parallel && !matches!(self.choice, ToolChoice::Named(_)),
+            begun: !self.forced(),
+        };
+        calls.grammar(tokenizer).map_err(|e| ApiError::field("tools", e))
     }
+}
+
+fn is_strict(tool: &Value) -> bool {
+    tool["function"]["strict"] == true
 }

@@ -4,7 +4,7 @@ use super::cache::Taken;
 use super::job::{Done, Event, Finish, Job, Timings, TokenEvent, TokenLogprobs};
 use std::time::Instant;
 use zinc_engine::{Candidates, Engine, Part, PartOutput, PrefillPath, Sampler, Sequence, Want};
-use zinc_text::{Detokenizer, StopStrings, Tokenizer};
+use zinc_text::{Detokenizer, Piece, StopStrings, Tokenizer};
 
 /// A job that is being worked on.
 pub struct Active<'t> {
@@ -108,11 +108,15 @@ impl<'t> Active<'t> {
         self.tokens.push(token);
         self.sampler.accept(&[token]);
         let ends = self.tokenizer.is_end_of_generation(token) && !self.job.ignore_end;
+        let control = self.tokenizer.is_control(token).then(|| self.tokenizer.token_text(token));
+        let text = if control.is_some() { String::new() } else { self.detokenizer.push(token) };
         let complete = match &mut self.job.constraint {
-            Some(constraint) => constraint.accept(token, &self.tokenizer.token_bytes(token))?,
+            Some(constraint) => {
+                constraint.accept(token, control.as_deref().map_or(Piece::Text(&text), Piece::Control))?
+            }
             None => false,
         };
-        let finish = self.publish(token, ends, likely);
+        let finish = self.publish(control, &text, ends, likely);
         let generated = self.tokens.len() - self.job.prompt.len();
         let finish = finish.or(if ends || complete {
             Some(Finish::End)
@@ -168,16 +172,17 @@ impl<'t> Active<'t> {
         Some(logprobs(&Candidates::of_row(row, top.max(1)), token, own, top))
     }
 
-    /// Sends the token; a stop string that it completed ends the answer.
-    fn publish(&mut self, token: u32, ends: bool, likely: Option<TokenLogprobs>) -> Option<Finish> {
-        let mut event = TokenEvent { text: String::new(), control: None, logprobs: None };
-        let mut hit = None;
-        if self.tokenizer.is_control(token) {
-            event.control = Some(self.tokenizer.token_text(token));
-        } else {
-            let step = self.stops.push(&self.detokenizer.push(token));
-            (event.text, hit) = (step.emit, step.hit);
-        }
+    /// Sends what a token said; a stop string that it completed ends the answer.
+    fn publish(
+        &mut self,
+        control: Option<String>,
+        text: &str,
+        ends: bool,
+        likely: Option<TokenLogprobs>,
+    ) -> Option<Finish> {
+        let step = self.stops.push(text);
+        let hit = step.hit;
+        let mut event = TokenEvent { text: step.emit, control, logprobs: None };
         if !ends && hit.is_none() {
             event.logprobs = likely;
         }

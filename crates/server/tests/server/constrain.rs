@@ -1,4 +1,4 @@
-//! Answers by schema and grammar, and tools that must be called.
+//! Answers by schema and grammar.
 
 use crate::common::{fixture, serve};
 use serde_json::{Value, json};
@@ -119,51 +119,5 @@ fn grammars_regular_expressions_and_what_is_none() {
     ] {
         let reply = server.post("/v1/completions", &ask(wrong.clone()));
         assert_eq!(reply.status, 400, "{wrong}: {}", reply.text());
-    }
-}
-
-fn tool(name: &str) -> Value {
-    json!({"type": "function", "function": {"name": name, "description": "d", "parameters": {
-        "type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["n"],
-        "additionalProperties": false,
-    }}})
-}
-
-#[test]
-fn tools_that_must_be_called() {
-    let server = serve(&fixture("qwen3"), |_, _| ());
-    let path = "/v1/chat/completions";
-    let mut body = json!({
-        "messages": [{"role": "user", "content": "x"}], "tools": [tool("first"), tool("second\"x")], "seed": 3,
-        "tool_choice": {"type": "function", "function": {"name": "second\"x"}}, "max_tokens": 200,
-    });
-    let named = server.ok(path, &body);
-    let choice = &named["choices"][0];
-    assert_eq!(choice["finish_reason"], "tool_calls", "{named}");
-    assert_eq!(choice["message"]["content"], Value::Null);
-    let call = &choice["message"]["tool_calls"][0];
-    assert_eq!(call["function"]["name"], "second\"x");
-    let arguments: Value = serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
-    assert!(arguments["n"].is_u64());
-
-    body["tool_choice"] = "required".into();
-    body["stream"] = true.into();
-    let events = server.stream(path, &body);
-    let calls = events.iter().filter_map(|e| e["choices"][0]["delta"]["tool_calls"][0].as_object());
-    let mut whole: Vec<(String, String)> = Vec::new();
-    for call in calls {
-        let index = call["index"].as_u64().unwrap() as usize;
-        if index == whole.len() {
-            assert!(call["id"].as_str().is_some_and(|id| !id.is_empty()));
-            whole.push((call["function"]["name"].as_str().unwrap().into(), String::new()));
-        } else {
-            assert!(call.get("id").is_none() && call["function"].get("name").is_none(), "once only");
-        }
-        whole[index].1 += call["function"]["arguments"].as_str().unwrap();
-    }
-    assert!(!whole.is_empty());
-    for (name, arguments) in whole {
-        assert!(["first", "second\"x"].contains(&name.as_str()));
-        serde_json::from_str::<Value>(&arguments).unwrap();
     }
 }

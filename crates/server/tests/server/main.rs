@@ -10,5 +10,6 @@ mod messages;
 mod page;
 mod responses;
 mod streams;
+mod tools;
 #[cfg(feature = "fault-injection")]
 mod validate;

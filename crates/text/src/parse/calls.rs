@@ -1,5 +1,6 @@
-//! Tool calls as JSON.
+//! Tool calls as JSON, in other orders of their fields than the one that is read as it comes.
 
+use super::Tool;
 use serde_json::{Map, Value};
 
 /// A tool call.
@@ -41,13 +42,14 @@ pub(super) fn hermes(body: &str) -> Option<Vec<Call>> {
 }
 
 /// Llama 3: objects separated by semicolons, of tools that were offered.
-pub(super) fn llama3(body: &str, tools: &[String]) -> Option<Vec<Call>> {
+pub(super) fn llama3(body: &str, tools: &[Tool]) -> Option<Vec<Call>> {
     let body = body.trim().trim_start_matches("<|python_tag|>");
     let mut calls = Vec::new();
     let mut rest = body;
     while !rest.trim().is_empty() {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        let call = of_value(&values.next()?.ok()?).filter(|call| tools.contains(&call.name))?;
+        let call =
+            of_value(&values.next()?.ok()?).filter(|call| tools.iter().any(|t| t.name == call.name))?;
         calls.push(call);
         rest = rest[values.byte_offset()..].trim_start().trim_start_matches(';');
     }

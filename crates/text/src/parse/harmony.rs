@@ -3,26 +3,26 @@
 //! The analysis channel is reasoning, the final one content; a message on the commentary channel is a call where it is addressed to
 //! a function, else a preamble, which is content.
 
-use super::calls::Call;
 use super::{Delta, Piece};
-use serde_json::{Map, Value};
 
-#[derive(Debug)]
+/// What a header says before the name of a function.
+const RECIPIENT: &str = "to=functions.";
+
+#[derive(Debug, Clone)]
 pub(super) struct Harmony {
     /// Between `<|start|>` or `<|channel|>` and `<|message|>`: channel, recipient.
     header: String,
     place: Place,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Place {
     Header,
     Reasoning,
     Content,
-    /// Arguments of a call to this function.
+    /// Arguments of a call; whether there were any yet.
     Call {
-        name: String,
-        arguments: String,
+        begun: bool,
     },
 }
 
@@ -42,16 +42,14 @@ impl Harmony {
                 }
                 Place::Reasoning => vec![Delta::Reasoning(text.into())],
                 Place::Content => vec![Delta::Content(text.into())],
-                Place::Call { arguments, .. } => {
-                    arguments.push_str(text);
-                    Vec::new()
+                Place::Call { begun } => {
+                    let text = if *begun { text } else { text.trim_start() };
+                    *begun |= !text.is_empty();
+                    if text.is_empty() { Vec::new() } else { vec![Delta::Arguments(text.into())] }
                 }
             },
             Piece::Control("<|start|>" | "<|end|>" | "<|call|>" | "<|return|>") => self.end_message(),
-            Piece::Control("<|message|>") => {
-                self.begin_message();
-                Vec::new()
-            }
+            Piece::Control("<|message|>") => self.begin_message(),
             // `<|channel|>` and `<|constrain|>` stand inside of headers.
             Piece::Control(name) => {
                 if matches!(self.place, Place::Header) {
@@ -73,29 +71,32 @@ impl Harmony {
         }
     }
 
-    fn begin_message(&mut self) {
+    /// The header after the recipient's mark, while the header lasts.
+    pub(super) fn opened(&self) -> Option<&str> {
+        let header = matches!(self.place, Place::Header).then_some(&self.header)?;
+        header.split_once(RECIPIENT).map(|(_, after)| after)
+    }
+
+    fn begin_message(&mut self) -> Vec<Delta> {
         let header = std::mem::take(&mut self.header);
         let channel = header.split("<|channel|>").nth(1).unwrap_or_default();
-        let channel = channel.split(|c: char| c.is_whitespace() || c == '<').next().unwrap_or_default();
-        let function = header.split("to=functions.").nth(1);
-        let function = function.and_then(|f| f.split(|c: char| c.is_whitespace() || c == '<').next());
-        self.place = match (channel, function) {
-            (_, Some(name)) => Place::Call { name: name.into(), arguments: String::new() },
-            ("analysis", None) => Place::Reasoning,
-            _ => Place::Content,
-        };
+        let word = |text: &str| text.split(|c: char| c.is_whitespace() || c == '<').next().map(str::to_owned);
+        let function = header.split_once(RECIPIENT).and_then(|(_, after)| word(after));
+        match (word(channel).as_deref(), function) {
+            (_, Some(name)) => {
+                self.place = Place::Call { begun: false };
+                return vec![Delta::Call(name)];
+            }
+            (Some("analysis"), None) => self.place = Place::Reasoning,
+            _ => self.place = Place::Content,
+        }
+        Vec::new()
     }
 
     fn end_message(&mut self) -> Vec<Delta> {
         self.header.clear();
         match std::mem::replace(&mut self.place, Place::Header) {
-            Place::Call { name, arguments } => {
-                let text = if arguments.trim().is_empty() { "{}" } else { arguments.trim() };
-                match serde_json::from_str::<Map<String, Value>>(text) {
-                    Ok(map) => vec![Delta::Call(Call::new(&name, &map))],
-                    Err(_) => vec![Delta::Content(arguments)],
-                }
-            }
+            Place::Call { begun: false } => vec![Delta::Arguments("{}".into())],
             _ => Vec::new(),
         }
     }

@@ -1,20 +1,22 @@
 //! Answers whose reasoning and tool calls stand between marks.
 
 use super::calls::{self, Call};
-use super::{AnswerFormat, Delta, Piece, ReasoningMarks, ToolFormat, gemma, xml};
+use super::head::{self, Head, Stop};
+use super::{AnswerFormat, Arguments, Delta, Piece, ReasoningMarks, Tool, ToolFormat};
 use crate::stop::overlap;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Marked {
     reasoning: Option<ReasoningMarks>,
     /// `None` where no tools were offered.
-    tools: Option<ToolFormat>,
-    names: Vec<String>,
+    format: Option<ToolFormat>,
+    tools: Vec<Tool>,
     place: Place,
+    call: InCall,
     /// Text that was not given out yet: it may be the beginning of a mark, or white space beside one.
     held: String,
-    /// White space before the mark of the call under way; it is part of the text if the call is none.
-    gap: String,
+    /// The mark that opened the call under way and white space before it: part of the text if the call is none.
+    opening: String,
     /// White space that stands beside a mark is no part of the text.
     after_mark: bool,
     calls: usize,
@@ -26,21 +28,32 @@ enum Place {
     Opening,
     Reasoning,
     Content,
-    /// Inside of a call; `held` is its body.
+    /// Inside of a call.
     Call,
 }
 
+/// How far a call has got.
+#[derive(Debug, Clone)]
+enum InCall {
+    /// `held` is what came before its arguments.
+    Head,
+    /// It begins in no way that can be read as it comes; `held` is all of it.
+    Whole,
+    Arguments(Arguments),
+    /// Its arguments are complete: its end, or another call.
+    After,
+}
+
 impl Marked {
-    pub(super) fn new(format: AnswerFormat, in_reasoning: bool, names: Vec<String>) -> Marked {
-        let place = if in_reasoning { Place::Reasoning } else { Place::Opening };
-        let tools = format.tools.filter(|_| !names.is_empty());
+    pub(super) fn new(format: AnswerFormat, in_reasoning: bool, tools: Vec<Tool>) -> Marked {
         Marked {
             reasoning: format.reasoning,
+            format: format.tools.filter(|_| !tools.is_empty()),
             tools,
-            names,
-            place,
+            place: if in_reasoning { Place::Reasoning } else { Place::Opening },
+            call: InCall::Head,
             held: String::new(),
-            gap: String::new(),
+            opening: String::new(),
             after_mark: in_reasoning,
             calls: 0,
         }
@@ -60,22 +73,51 @@ impl Marked {
     }
 
     pub(super) fn finish(&mut self) -> Vec<Delta> {
-        let held = std::mem::take(&mut self.held);
+        let mut out = Vec::new();
         match self.place {
-            Place::Reasoning if held.trim().is_empty() => Vec::new(),
-            Place::Reasoning => vec![Delta::Reasoning(held)],
-            // White space between and after calls.
-            Place::Opening | Place::Content
-                if held.trim().is_empty() && (self.calls > 0 || self.after_mark) =>
-            {
-                Vec::new()
+            Place::Reasoning if self.held.trim().is_empty() => {}
+            Place::Reasoning => out.push(Delta::Reasoning(std::mem::take(&mut self.held))),
+            Place::Call => self.finish_call(&mut out),
+            Place::Opening | Place::Content => {
+                // White space between and after calls is no text.
+                let beside = self.held.trim().is_empty() && (self.calls > 0 || self.after_mark);
+                if !beside {
+                    push_content(&mut out, std::mem::take(&mut self.held));
+                }
             }
-            Place::Opening | Place::Content if held.is_empty() => Vec::new(),
-            Place::Opening | Place::Content => vec![Delta::Content(held)],
-            Place::Call => match self.parse(&held) {
-                Some(calls) => calls.into_iter().map(Delta::Call).collect(),
-                None => vec![Delta::Content(format!("{}{}{held}", self.gap, self.begin_mark()))],
+        }
+        self.held.clear();
+        out
+    }
+
+    fn finish_call(&mut self, out: &mut Vec<Delta>) {
+        let held = std::mem::take(&mut self.held);
+        match &mut self.call {
+            InCall::Head | InCall::Whole => match self.parse(&held) {
+                Some(calls) => self.push_calls(out, calls),
+                None => push_content(out, format!("{}{held}", self.opening)),
             },
+            InCall::Arguments(reader) => {
+                let mut json = String::new();
+                reader.read(&held, true, &mut json);
+                push_arguments(out, json);
+            }
+            // The beginning of what ends it.
+            InCall::After => {}
+        }
+    }
+
+    /// As [`super::AnswerParser::opened`].
+    pub(super) fn opened(&self) -> Option<&str> {
+        let opened = self.place == Place::Call && matches!(self.call, InCall::Head | InCall::Whole);
+        let text = self.held.trim_start();
+        match text.strip_prefix("<|python_tag|>") {
+            Some(text) => Some(text).filter(|_| opened),
+            // Any answer may begin with a brace.
+            None if self.format == Some(ToolFormat::Llama3) => {
+                Some(text).filter(|text| opened && text.contains("\"name\""))
+            }
+            None => Some(text).filter(|_| opened),
         }
     }
 
@@ -105,10 +147,10 @@ impl Marked {
                 return false;
             }
         }
-        if self.tools == Some(ToolFormat::Llama3) {
+        if self.format == Some(ToolFormat::Llama3) {
             const TAG: &str = "<|python_tag|>";
             if text.starts_with('{') || text.starts_with(TAG) {
-                self.place = Place::Call;
+                self.begin_call(String::new());
                 return true;
             }
             if TAG.starts_with(text) {
@@ -149,20 +191,17 @@ impl Marked {
 
     fn speak(&mut self, out: &mut Vec<Delta>) -> bool {
         self.skip_white_space();
-        let mark = match self.tools {
-            None | Some(ToolFormat::Llama3) => "",
-            Some(_) => self.begin_mark(),
-        };
+        let mark = self.begin_mark();
         if mark.is_empty() {
             push_content(out, std::mem::take(&mut self.held));
             return false;
         }
         if let Some(at) = self.held.find(mark) {
             let text = self.held[..at].trim_end().to_owned();
-            self.gap = self.held[text.len()..at].to_owned();
+            let opening = self.held[text.len()..at + mark.len()].to_owned();
             push_content(out, text);
             self.held.drain(..at + mark.len());
-            self.place = Place::Call;
+            self.begin_call(opening);
             return true;
         }
         let sure = self.held.len() - overlap(&self.held, mark);
@@ -171,20 +210,95 @@ impl Marked {
         false
     }
 
+    fn begin_call(&mut self, opening: String) {
+        (self.place, self.call, self.opening) = (Place::Call, InCall::Head, opening);
+    }
+
     fn call(&mut self, out: &mut Vec<Delta>) -> bool {
+        match &mut self.call {
+            InCall::Head => self.head(out),
+            InCall::Whole => self.whole(out),
+            InCall::Arguments(reader) => {
+                let mut json = String::new();
+                let (taken, complete) = reader.read(&self.held, false, &mut json);
+                self.held.drain(..taken);
+                push_arguments(out, json);
+                if complete {
+                    self.call = InCall::After;
+                }
+                complete
+            }
+            InCall::After => self.after_call(),
+        }
+    }
+
+    fn head(&mut self, out: &mut Vec<Delta>) -> bool {
+        let Some(format) = self.format else { return false };
+        match head::read(format, &self.held, &self.tools) {
+            Ok(Head { name, length, arguments }) => {
+                self.held.drain(..length);
+                out.push(Delta::Call(name));
+                self.calls += 1;
+                self.call = InCall::Arguments(arguments);
+                true
+            }
+            Err(Stop::More) => false,
+            Err(Stop::Not) => {
+                self.call = InCall::Whole;
+                true
+            }
+        }
+    }
+
+    fn whole(&mut self, out: &mut Vec<Delta>) -> bool {
         let Some(mark) = self.end_mark() else { return false };
         let Some(at) = self.held.find(mark) else { return false };
         let body: String = self.held.drain(..at).collect();
         self.held.drain(..mark.len());
         match self.parse(&body) {
-            Some(calls) => {
-                self.calls += calls.len();
-                out.extend(calls.into_iter().map(Delta::Call));
-                self.after_mark = true;
-            }
-            None => push_content(out, format!("{}{}{body}{mark}", self.gap, self.begin_mark())),
+            Some(calls) => self.push_calls(out, calls),
+            None => push_content(out, format!("{}{body}{mark}", self.opening)),
         }
         self.place = Place::Content;
+        true
+    }
+
+    fn push_calls(&mut self, out: &mut Vec<Delta>, calls: Vec<Call>) {
+        self.calls += calls.len();
+        self.after_mark = true;
+        for call in calls {
+            out.extend([Delta::Call(call.name), Delta::Arguments(call.arguments)]);
+        }
+    }
+
+    /// The end of a call, or what stands between it and the next one.
+    fn after_call(&mut self) -> bool {
+        let text = self.held.trim_start();
+        let skipped = self.held.len() - text.len();
+        let end = self.end_mark();
+        let (between, beginnings): (&[&str], &[&str]) = match self.format {
+            Some(ToolFormat::Mistral | ToolFormat::MistralList) => (&[",", "[TOOL_CALLS]"], &[]),
+            Some(ToolFormat::Llama3) => (&[";"], &[]),
+            Some(ToolFormat::Hermes) => (&[], &["{"]),
+            Some(ToolFormat::Xml) => (&[], &["<function=", "{"]),
+            _ => (&[], &[]),
+        };
+        if let Some(mark) = end.filter(|mark| text.starts_with(mark)) {
+            self.held.drain(..skipped + mark.len());
+            (self.place, self.after_mark) = (Place::Content, true);
+        } else if text.starts_with(']') && between.contains(&",") {
+            self.held.drain(..skipped + 1);
+        } else if let Some(mark) = between.iter().find(|mark| text.starts_with(**mark)) {
+            let opening = self.held.drain(..skipped + mark.len()).collect();
+            self.begin_call(opening);
+        } else if beginnings.iter().any(|mark| text.starts_with(mark)) {
+            self.begin_call(String::new());
+        } else if end.iter().chain(between).chain(beginnings).any(|mark| mark.starts_with(text)) {
+            return false;
+        } else {
+            // Nothing of a call: it is said.
+            (self.place, self.after_mark) = (Place::Content, true);
+        }
         true
     }
 
@@ -196,35 +310,33 @@ impl Marked {
         }
     }
 
+    /// A call that could not be read as it came.
     fn parse(&self, body: &str) -> Option<Vec<Call>> {
-        match self.tools? {
-            ToolFormat::Hermes => calls::hermes(body),
-            ToolFormat::Xml => xml::parse(body).or_else(|| calls::hermes(body)),
-            ToolFormat::Llama3 => calls::llama3(body, &self.names),
-            ToolFormat::Gemma4 => gemma::parse(body, "<|\"|>"),
-            ToolFormat::FunctionGemma => gemma::parse(body, "<escape>"),
-            ToolFormat::Mistral => calls::mistral(body),
-            ToolFormat::Harmony => None,
+        match self.format? {
+            ToolFormat::Hermes | ToolFormat::Xml => calls::hermes(body),
+            ToolFormat::Llama3 => calls::llama3(body, &self.tools),
+            ToolFormat::Mistral | ToolFormat::MistralList => calls::mistral(body),
+            ToolFormat::Gemma4 | ToolFormat::FunctionGemma | ToolFormat::Harmony => None,
         }
     }
 
     fn begin_mark(&self) -> &'static str {
-        match self.tools {
+        match self.format {
             Some(ToolFormat::Hermes | ToolFormat::Xml) => "<tool_call>",
             Some(ToolFormat::Gemma4) => "<|tool_call>",
             Some(ToolFormat::FunctionGemma) => "<start_function_call>",
-            Some(ToolFormat::Mistral) => "[TOOL_CALLS]",
+            Some(ToolFormat::Mistral | ToolFormat::MistralList) => "[TOOL_CALLS]",
             Some(ToolFormat::Llama3 | ToolFormat::Harmony) | None => "",
         }
     }
 
     /// What ends a call; `None` where the end of the answer does.
     fn end_mark(&self) -> Option<&'static str> {
-        match self.tools? {
+        match self.format? {
             ToolFormat::Hermes | ToolFormat::Xml => Some("</tool_call>"),
             ToolFormat::Gemma4 => Some("<tool_call|>"),
             ToolFormat::FunctionGemma => Some("<end_function_call>"),
-            ToolFormat::Mistral | ToolFormat::Llama3 | ToolFormat::Harmony => None,
+            ToolFormat::Mistral | ToolFormat::MistralList | ToolFormat::Llama3 | ToolFormat::Harmony => None,
         }
     }
 
@@ -233,12 +345,18 @@ impl Marked {
         let reasoning = self.reasoning.is_some_and(|m| m.begin.starts_with(name) || m.end == name);
         let call =
             !self.begin_mark().is_empty() && self.begin_mark() == name || self.end_mark() == Some(name);
-        reasoning || call || self.tools == Some(ToolFormat::Llama3) && name == "<|python_tag|>"
+        reasoning || call || self.format == Some(ToolFormat::Llama3) && name == "<|python_tag|>"
     }
 }
 
 fn push_content(out: &mut Vec<Delta>, text: String) {
     if !text.is_empty() {
         out.push(Delta::Content(text));
+    }
+}
+
+fn push_arguments(out: &mut Vec<Delta>, json: String) {
+    if !json.is_empty() {
+        out.push(Delta::Arguments(json));
     }
 }

@@ -5,6 +5,8 @@
 mod calls;
 mod gemma;
 mod harmony;
+mod head;
+mod json;
 mod marked;
 mod xml;
 
@@ -28,8 +30,19 @@ pub enum Delta {
     Reasoning(String),
     /// The model speaks.
     Content(String),
-    /// The model calls a tool; a call comes whole.
-    Call(Call),
+    /// The model calls this tool; its arguments follow.
+    Call(String),
+    /// More of the last call's arguments. Joined they are a JSON object, unless the answer ended before, or the model wrote none.
+    Arguments(String),
+}
+
+/// A tool that was offered to the model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Those of its parameters that are text by its schema: where a family does not quote text, `12` would else be a number.
+    pub texts: Vec<String>,
 }
 
 /// How a model writes tool calls.
@@ -45,8 +58,10 @@ pub enum ToolFormat {
     Gemma4,
     /// `<start_function_call>call:name{key:<escape>text<escape>}<end_function_call>`: FunctionGemma.
     FunctionGemma,
-    /// `[TOOL_CALLS]` and an array of calls, or a name, `[ARGS]` and the arguments: Mistral.
+    /// `[TOOL_CALLS]name[ARGS]{…}`: Mistral.
     Mistral,
+    /// `[TOOL_CALLS]` and an array of calls: older models of Mistral. Both forms are read of both.
+    MistralList,
     /// A message on the commentary channel to a function: GPT-OSS.
     Harmony,
 }
@@ -83,7 +98,7 @@ impl AnswerFormat {
         } else if has("<tool_call>") {
             Some(ToolFormat::Hermes)
         } else if has("[TOOL_CALLS]") {
-            Some(ToolFormat::Mistral)
+            Some(if has("[ARGS]") { ToolFormat::Mistral } else { ToolFormat::MistralList })
         } else if has("<|python_tag|>") || has("<|start_header_id|>") && has("\"parameters\"") {
             Some(ToolFormat::Llama3)
         } else {
@@ -125,20 +140,40 @@ impl AnswerFormat {
     }
 }
 
+/// What reads a call's arguments, by the family's form.
+#[derive(Debug, Clone)]
+enum Arguments {
+    Json(json::Reader),
+    Xml(xml::Reader),
+    Gemma(gemma::Reader),
+}
+
+impl Arguments {
+    /// Reads on, and adds to `json` what is certain of the arguments. `last`: no more text comes. How many bytes it took, and whether the call
+    /// is complete (or cannot go on).
+    fn read(&mut self, text: &str, last: bool, json: &mut String) -> (usize, bool) {
+        match self {
+            Arguments::Json(reader) => reader.read(text, json),
+            Arguments::Xml(reader) => reader.read(text, last, json),
+            Arguments::Gemma(reader) => reader.read(text, json),
+        }
+    }
+}
+
 /// Takes an answer apart. The deltas, joined by kind, do not depend on how the answer was cut.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AnswerParser(Inner);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Inner {
     Marked(Box<Marked>),
     Harmony(Harmony),
 }
 
 impl AnswerParser {
-    /// For one answer. `in_reasoning`: the prompt ended where the model thinks ([`AnswerFormat::reasons_after`]). `tools`: the names
-    /// of the tools that were offered; with none, nothing is taken for a call.
-    pub fn new(format: AnswerFormat, in_reasoning: bool, tools: Vec<String>) -> AnswerParser {
+    /// For one answer. `in_reasoning`: the prompt ended where the model thinks ([`AnswerFormat::reasons_after`]). `tools`: those
+    /// that were offered; with none, nothing is taken for a call.
+    pub fn new(format: AnswerFormat, in_reasoning: bool, tools: Vec<Tool>) -> AnswerParser {
         AnswerParser(match format.tools {
             Some(ToolFormat::Harmony) => Inner::Harmony(Harmony::new()),
             _ => Inner::Marked(Box::new(Marked::new(format, in_reasoning, tools))),
@@ -150,6 +185,14 @@ impl AnswerParser {
         match &mut self.0 {
             Inner::Marked(parser) => parser.push(piece),
             Inner::Harmony(parser) => parser.push(piece),
+        }
+    }
+
+    /// The text since the mark that opened a call, while the model has not got to the call's arguments.
+    pub fn opened(&self) -> Option<&str> {
+        match &self.0 {
+            Inner::Marked(parser) => parser.opened(),
+            Inner::Harmony(parser) => parser.opened(),
         }
     }
 

@@ -2,6 +2,11 @@ use super::*;
 
 const HERMES: &str = "{{ tools }} <tool_call> <think></think>";
 
+fn tools() -> Vec<Tool> {
+    let tool = |name: &str| Tool { name: name.into(), texts: vec!["t".into()] };
+    vec![tool("f"), tool("g")]
+}
+
 /// The deltas of an answer, pushed in pieces, joined by kind.
 fn parse(
     template: &str,
@@ -9,7 +14,7 @@ fn parse(
     pieces: &[Piece<'_>],
 ) -> (String, String, Vec<(String, String)>) {
     let format = AnswerFormat::of_template(template);
-    let mut parser = AnswerParser::new(format, in_reasoning, vec!["f".into(), "g".into()]);
+    let mut parser = AnswerParser::new(format, in_reasoning, tools());
     let mut deltas: Vec<Delta> = pieces.iter().flat_map(|p| parser.push(*p)).collect();
     deltas.extend(parser.finish());
     let (mut reasoning, mut content, mut calls) = (String::new(), String::new(), Vec::new());
@@ -17,7 +22,8 @@ fn parse(
         match delta {
             Delta::Reasoning(text) => reasoning.push_str(&text),
             Delta::Content(text) => content.push_str(&text),
-            Delta::Call(call) => calls.push((call.name, call.arguments)),
+            Delta::Call(name) => calls.push((name, String::new())),
+            Delta::Arguments(text) => calls.last_mut().expect("a call").1.push_str(&text),
         }
     }
     (reasoning, content, calls)
@@ -44,7 +50,7 @@ fn check(template: &str, in_reasoning: bool, text: &str, want: (&str, &str, &[(&
 fn hermes_calls_and_reasoning() {
     let text = "<think>\nlet me see\n</think>\n\nI call <b> both.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n\
                 <tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>";
-    check(HERMES, false, text, ("let me see", "I call <b> both.", &[("f", "{\"a\":1}"), ("g", "{}")]));
+    check(HERMES, false, text, ("let me see", "I call <b> both.", &[("f", "{\"a\": 1}"), ("g", "{}")]));
     check(HERMES, true, "so\n</think>\nyes ", ("so", "yes ", &[]));
     check(HERMES, false, "  plain <thi", ("", "  plain <thi", &[]));
     check(HERMES, false, "", ("", "", &[]));
@@ -67,7 +73,7 @@ fn other_families() {
     let llama = "<|start_header_id|> {{ tools }} <|python_tag|>";
     let text =
         "{\"name\": \"f\", \"parameters\": {\"a\": [1, \"é\"]}}; {\"name\": \"g\", \"parameters\": {}}";
-    check(llama, false, text, ("", "", &[("f", "{\"a\":[1,\"é\"]}"), ("g", "{}")]));
+    check(llama, false, text, ("", "", &[("f", "{\"a\": [1, \"é\"]}"), ("g", "{}")]));
     check(llama, false, "{\"name\": \"unknown\"}", ("", "{\"name\": \"unknown\"}", &[]));
 
     let gemma = "<|turn> <|tool_call>call <|channel>thought";
@@ -85,14 +91,101 @@ fn other_families() {
         mistral,
         false,
         "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": 2}}]",
-        ("", "", &[("f", "{\"a\":2}")]),
+        ("", "", &[("f", "{\"a\": 2}")]),
     );
     check(
         mistral,
         false,
         "[TOOL_CALLS]f[ARGS]{\"a\": 2}[TOOL_CALLS]g[ARGS]{}",
-        ("", "", &[("f", "{\"a\":2}"), ("g", "{}")]),
+        ("", "", &[("f", "{\"a\": 2}"), ("g", "{}")]),
     );
+}
+
+/// Each letter of the arguments is given out as it comes, where the form allows it.
+#[test]
+fn arguments_come_piece_by_piece() {
+    let cases = [
+        (
+            HERMES,
+            "<tool_call>\n{\"name\": \"f\", \"arguments\": ",
+            "{\"t\": \"a \\\"b\\\" é\"}",
+            "}\n</tool_call>",
+        ),
+        ("[TOOL_CALLS] [ARGS]", "[TOOL_CALLS]f[ARGS]", "{\"t\": [1, {\"x\": \"}\"}]}", ""),
+        (
+            "[TOOL_CALLS]",
+            "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": ",
+            "{\"t\": 1}",
+            ", \"id\": \"abc\"}]",
+        ),
+        (
+            "<|python_tag|>",
+            "<|python_tag|>{\"name\": \"f\", \"parameters\": ",
+            "{\"t\": \"</tool_call>\"}",
+            "}",
+        ),
+    ];
+    for (template, before, arguments, after) in cases {
+        let mut parser = AnswerParser::new(AnswerFormat::of_template(template), false, tools());
+        parser.push(Piece::Text(before));
+        let mut given = String::new();
+        for (i, c) in arguments.char_indices() {
+            for delta in parser.push(Piece::Text(c.encode_utf8(&mut [0; 4]))) {
+                match delta {
+                    Delta::Arguments(text) => given += &text,
+                    Delta::Call(name) => assert_eq!(name, "f"),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(given, arguments[..i + c.len_utf8()]);
+        }
+        check(template, false, &format!("{before}{arguments}{after}"), ("", "", &[("f", arguments)]));
+    }
+    let xml = "<tool_call><function=x><parameter=y>";
+    let mut parser = AnswerParser::new(AnswerFormat::of_template(xml), false, tools());
+    let mut say = |text| parser.push(Piece::Text(text));
+    assert_eq!(say("<tool_call>\n<function=f>\n"), [Delta::Call("f".into())]);
+    assert_eq!(say("<parameter=t>\n12 \"mon"), [Delta::Arguments("{\"t\":\"12 \\\"mon".into())]);
+    assert_eq!(say("keys\"\n</para"), [Delta::Arguments("keys\\\"".into())]);
+    let rest = say("meter>\n<parameter=n>\n3\n</parameter>\n</function>");
+    assert_eq!(rest, [Delta::Arguments("\",\"n\":3}".into())]);
+}
+
+#[test]
+fn what_tags_hold() {
+    let xml = "<tool_call><function=x><parameter=y>";
+    let call = |value: &str| {
+        format!("<tool_call>\n<function=f>\n<parameter=t>{value}</parameter>\n</function>\n</tool_call>")
+    };
+    for (value, want) in [
+        ("\n12\n", "{\"t\":\"12\"}"),
+        ("\ntrue\n", "{\"t\":\"true\"}"),
+        ("", "{\"t\":\"\"}"),
+        ("\n\na\n\n", "{\"t\":\"\\na\\n\"}"),
+        ("\nsee </parameter> and </tool_call>\n", "{\"t\":\"see </parameter> and </tool_call>\"}"),
+    ] {
+        check(xml, false, &call(value), ("", "", &[("f", want)]));
+    }
+    check(xml, false, "<tool_call><function=f></function></tool_call> so", ("", "so", &[("f", "{}")]));
+    check(
+        xml,
+        false,
+        "<tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</tool_call>",
+        ("", "", &[("f", "{\"n\":1}")]),
+    );
+}
+
+#[test]
+fn calls_that_go_wrong_after_they_began() {
+    let begun = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1";
+    check(HERMES, false, begun, ("", "", &[("f", "{\"a\": [1")]));
+    let more = "<tool_call>{\"name\": \"f\", \"arguments\": {}}} said";
+    check(HERMES, false, more, ("", "} said", &[("f", "{}")]));
+    let others = "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call><tool_call>{\"name\": \"g\"}</tool_call>";
+    check(HERMES, false, others, ("", "", &[("f", "{\"a\":1}"), ("g", "{}")]));
+    let two =
+        "<tool_call>{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}</tool_call>ok";
+    check(HERMES, false, two, ("", "ok", &[("f", "{}"), ("g", "{}")]));
 }
 
 #[test]
@@ -215,7 +308,7 @@ proptest::proptest! {
     /// Without reasoning and tools an answer is given out letter for letter.
     #[test]
     fn without_marks_nothing_changes(order in proptest::collection::vec(0..FRAGMENTS.len(), 0..12)) {
-        let mut parser = AnswerParser::new(AnswerFormat::default(), false, vec!["f".into()]);
+        let mut parser = AnswerParser::new(AnswerFormat::default(), false, tools());
         let mut said = String::new();
         for i in &order {
             for delta in parser.push(Piece::Text(FRAGMENTS[*i])) {

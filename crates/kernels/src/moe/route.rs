@@ -57,7 +57,11 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         &Launch {
             kernel: &KERNEL,
             variant: &[],
-            specialization: &[(0, threads)],
+            specialization: &[
+                (0, threads),
+                (1, experts.div_ceil(k.subgroup_size())),
+                (2, top_k.div_ceil(k.subgroup_size())),
+            ],
             bindings: &[Binding::read(&logits.bytes(rows)?), Binding::write(&choice.bytes(rows)?)],
             params: bytemuck::bytes_of(&params),
             groups: groups_over("route", rows.into(), threads / k.subgroup_size())?,

@@ -47,9 +47,9 @@ pub struct Args {
 }
 
 /// A size of `--shape`: rows, elements of a row, whether there are two matrices.
-type Size = (u32, u32, bool);
+pub type Size = (u32, u32, bool);
 
-fn size(text: &str) -> Result<Size, String> {
+pub fn size(text: &str) -> Result<Size, String> {
     let (size, gated) = text.strip_suffix(":gated").map_or((text, false), |t| (t, true));
     let (m, k) = size.split_once('x').ok_or("not a size such as 4096x14336 or 12288x4096:gated")?;
     let m = m.parse().ok().filter(|&m| m > 0).ok_or("not a number of rows")?;
@@ -140,7 +140,7 @@ fn measure(args: &Args, kernels: &Kernels, class: ProductClass) -> Outcome<Vec<M
     Ok(results)
 }
 
-fn size_name(c: &ProductClass) -> String {
+pub fn size_name(c: &ProductClass) -> String {
     format!("{} {}x{}{}", c.format, c.m, c.k, if c.gated { " gated" } else { "" })
 }
 

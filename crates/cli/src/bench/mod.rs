@@ -2,6 +2,7 @@
 
 mod attention;
 mod device;
+mod experts;
 mod gemm;
 mod kernels;
 mod limits;
@@ -68,6 +69,7 @@ enum What {
     Device(device::Args),
     Kernels(kernels::Args),
     Gemm(gemm::Args),
+    Experts(experts::Args),
     Attention(attention::Args),
     Prefill(Box<prefill::Args>),
     Sweep(Box<prefill::sweep::Args>),
@@ -78,6 +80,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         (Some(What::Device(device)), _) => return device::run(device, out),
         (Some(What::Kernels(kernels)), _) => return kernels::run(kernels, out),
         (Some(What::Gemm(gemm)), _) => return gemm::run(gemm, out),
+        (Some(What::Experts(experts)), _) => return experts::run(experts, out),
         (Some(What::Attention(attention)), _) => return attention::run(attention, out),
         (Some(What::Prefill(prefill)), _) => return prefill::run(prefill, out),
         (Some(What::Sweep(sweep)), _) => return prefill::sweep::run(sweep, out),

@@ -30,7 +30,7 @@ pub fn record_experts(
     args: &ExpertArgs<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    record_columns(kernels, rec, label, &Operands::of_experts(args)?, tile)
+    record_columns(kernels, rec, label, &Operands::of_experts(args, tile.columns)?, tile)
 }
 
 fn record_columns(

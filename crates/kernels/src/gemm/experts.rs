@@ -101,9 +101,8 @@ pub fn record_experts(
     if let Err(reason) = tile.check_experts(kernels.caps(), kernels.subgroup_size(), format, class.gated) {
         return Err(Unsupported { op: "expert_linear", format: Some(format.name), reason }.into());
     }
-    g.fits("expert_linear", &class, tile.columns)?;
     let packed = Packed::within(args.x, g.rows, k)?;
-    check_experts(args, [g.rows, g.pairs()].contains(&packed.rows) && g.is_packed(), args.x.stride)?;
+    check_experts(args, [g.rows, g.pairs()].contains(&packed.rows) && g.is_packed(), tile.columns)?;
     let (x, scales) = packed.parts()?;
     if !x.address().is_multiple_of(16) {
         return Ok(refuse("expert_linear", "packed rows that do not begin at a multiple of 16 bytes")?);

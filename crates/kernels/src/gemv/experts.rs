@@ -1,7 +1,7 @@
 //! Products with the matrices of the experts that rows have chosen.
 
 use super::gemv_op::record_columns;
-use super::{Gate, Operands, Tile, Weights};
+use super::{Gate, Operands, ProductClass, Tile, Weights};
 use crate::moe::Grouping;
 use crate::{Error, Kernels, Mat, Unsupported};
 use zinc_vulkan::{Recorder, Slice};
@@ -95,16 +95,17 @@ pub fn record_experts(
     args: &ExpertArgs<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    record_columns(kernels, rec, label, &Operands::of_experts(args)?, tile)
+    record_columns(kernels, rec, label, &Operands::of_experts(args, tile.columns)?, tile)
 }
 
 fn fail<T>(weights: &Weights<'_>, reason: String) -> Result<T, Error> {
     Err(Unsupported { op: "expert_linear", format: Some(weights.format.name), reason }.into())
 }
 
-/// Shapes that belong together, and addresses that 16-byte loads allow. Of x its kernel knows whether it fits.
-pub(crate) fn check(args: &ExpertArgs<'_>, x_fits: bool, x_stride: u32) -> Result<(), Error> {
-    let (g, Weights { slice, m: rows, k, .. }, m) = (args.grouping, args.weights, args.m());
+/// Shapes that belong together, `columns` being those of a workgroup, and addresses that 16-byte loads allow. Of x its kernel knows whether it fits.
+pub(crate) fn check(args: &ExpertArgs<'_>, x_fits: bool, columns: u32) -> Result<(), Error> {
+    let (g, Weights { slice, format, m: rows, k }, m) = (args.grouping, args.weights, args.m());
+    g.fits("expert_linear", &ProductClass { format, m, k, gated: args.up.is_some() }, columns)?;
     let fail = |reason| fail(&args.weights, reason);
     if !x_fits || args.out.width != m * g.top_k {
         let (x, out) = (args.x.width, args.out.width);
@@ -126,7 +127,7 @@ pub(crate) fn check(args: &ExpertArgs<'_>, x_fits: bool, x_stride: u32) -> Resul
     if [slice, up].iter().any(|s| !s.address().is_multiple_of(16)) {
         return fail("weights that do not begin at a multiple of 16 bytes".into());
     }
-    if [x_stride, args.out.stride].iter().any(|s| s.checked_mul(g.rows).is_none()) {
+    if [args.x.stride, args.out.stride].iter().any(|s| s.checked_mul(g.rows).is_none()) {
         return fail(format!("{} rows beyond 2^32 elements", g.rows));
     }
     Ok(())

@@ -98,10 +98,10 @@ impl Operands {
         })
     }
 
-    /// Those of experts' matrices and slots.
-    pub fn of_experts(args: &ExpertArgs<'_>) -> Result<Operands, Error> {
+    /// Those of experts' matrices and slots, `per_group` of which a workgroup takes.
+    pub fn of_experts(args: &ExpertArgs<'_>, per_group: u32) -> Result<Operands, Error> {
         let (g, Weights { format, k, .. }) = (args.grouping, args.weights);
-        experts::check(args, [k, k * g.top_k].contains(&args.x.width), args.x.stride)?;
+        experts::check(args, [k, k * g.top_k].contains(&args.x.width), per_group)?;
         let m = args.m();
         let (weight, up) = args.matrices()?;
         let up = args.up.map(|(gate, _)| gate).zip(up);

@@ -2,12 +2,13 @@
 //!
 //! `route` chooses experts for each row; a choice is an activation of `2·top_k` columns, the experts' numbers as floats and then their
 //! weights. `pack` turns the choices of many rows into lists by expert, so that a matrix is read for all its rows at once. The products
-//! themselves are those of [`crate::gemv`], whose columns are then slots of rows: their sums have the same order whether a row is alone or
-//! packed with others. `expert_sum` adds a row's slots in their order.
+//! themselves are those of [`crate::gemv`], [`crate::dot`] and [`crate::gemm`] ([`crate::product::select_experts`]), whose columns are then slots of
+//! rows: in one family their sums have the same order whether a row is alone or packed with others. `expert_sum` adds a row's slots in their order.
 //!
 //! Nothing of it is known to the host: dispatches are sized for the most tiles that a choice can have, and the workgroups beyond those that
 //! there are leave at once.
 
+mod bench;
 pub mod expert_bias;
 pub mod expert_sum;
 mod grouping;
@@ -18,6 +19,7 @@ pub mod route;
 mod rows;
 mod suite;
 
+pub use bench::{Bench, BenchShape, BenchTiming, Way};
 pub use grouping::Grouping;
 pub use suite::suite;
 

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """device-check.py ZINC OUT.json [--device NAME] [--model FILE …]: what a GPU answers and how fast, in one file.
 
-Every fixture's stored logits through `zinc logits` with both KV types (relative RMS against the reference), the kernel suites, the
+Every fixture's stored logits through `zinc logits` under both policies and with both KV types (relative RMS against the reference), the kernel suites, the
 bandwidth of products, and prefill and decode of each model. Needs numpy and safetensors. Exit code 1 where something is wrong.
 """
 import argparse, json, pathlib, subprocess, sys, tempfile
 import numpy as np
 from safetensors.numpy import load_file
 
-FAMILIES = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"]
-LENGTHS = [1, 7, 17, 41, 105, 300]
 
 
 def run(*args):
@@ -23,24 +21,26 @@ def relative_rms(got, want):
     return float(np.sqrt(np.sum((got - want) ** 2) / np.sum((want - want.mean()) ** 2)))
 
 
-def fixtures(zinc, device, root):
-    for family in FAMILIES:
-        folder = root / family
+def fixtures(zinc, device, root, lengths):
+    # A quants' or tokenizers' folder has no model.
+    for folder in sorted(f.parent for f in root.glob("*/fixture.json") if any(f.parent.glob("model-*.gguf"))):
+        family = folder.name
         info = json.loads((folder / "fixture.json").read_text())
         for model in sorted(folder.glob("model-*.gguf")):
             quant = model.stem.removeprefix("model-")
             reference = load_file(folder / f"reference-{quant}.safetensors")
             noise = info["files"][model.name]["noise"]["f16"]["last_rel_rms"]
-            for kv, limit in (("f32", 1e-4), ("f16", min(4 * noise, 1e-2))):
-                for length in LENGTHS:
+            # The fast policy's limit is LOGITS_FAST of crates/testkit/src/tolerance.rs.
+            for policy, kv, limit in (("exact", "f32", 1e-4), ("exact", "f16", min(4 * noise, 1e-2)), ("fast", "f32", 1.5e-2)):
+                for length in lengths:
                     tokens = ",".join(map(str, reference[f"tokens_{length}"]))
                     with tempfile.NamedTemporaryFile(suffix=".safetensors") as out:
                         done = run(zinc, "logits", "-m", str(model), "--tokens", tokens, "-o", out.name,
-                                   "--backend", "vulkan", "--kv", kv, *device)
+                                   "--backend", "vulkan", "--policy", policy, "--kv", kv, *device)
                         error = None
                         if done.returncode == 0:
                             error = relative_rms(load_file(out.name)["logits"].ravel(), reference[f"logits_{length}"])
-                    yield dict(fixture=family, quant=quant, kv=kv, length=length, error=error, limit=limit,
+                    yield dict(fixture=family, quant=quant, policy=policy, kv=kv, length=length, error=error, limit=limit,
                                ok=error is not None and error <= limit)
 
 
@@ -48,6 +48,7 @@ def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("zinc"), args.add_argument("out"), args.add_argument("--device")
     args.add_argument("--model", action="append", default=[]), args.add_argument("--prefill", default="17,105,512"), args.add_argument("--decode", default="128")
+    args.add_argument("--lengths", default="1,7,17,41,105,300", help="prompts of the fixtures")
     args.add_argument("--skip", default="", help="ops,fixtures,kernels")
     args.add_argument("--shape", action="append", default=[], help="rows x inner of products, such as 4096x12288")
     args.add_argument("--format", default="Q4_K,Q6_K,Q8_0"), args.add_argument("--sweep", action="store_true")
@@ -63,8 +64,8 @@ def main():
         report["ops"] = ops.stdout.splitlines()[-30:]
         wrong += ["ops"] if ops.returncode else []
     if "fixtures" not in args.skip:
-        report["fixtures"] = list(fixtures(args.zinc, device, pathlib.Path("tests/fixtures")))
-        wrong += [f"{f['fixture']}-{f['quant']} {f['kv']} {f['length']}: {f['error']}" for f in report["fixtures"] if not f["ok"]]
+        report["fixtures"] = list(fixtures(args.zinc, device, pathlib.Path("tests/fixtures"), args.lengths.split(",")))
+        wrong += [f"{f['fixture']}-{f['quant']} {f['policy']} {f['kv']} {f['length']}: {f['error']}" for f in report["fixtures"] if not f["ok"]]
     report["kernels"] = []
     for shape in args.shape:
         rows, inner = shape.split("x")
@@ -89,7 +90,7 @@ def main():
     report["wrong"] = wrong
     pathlib.Path(args.out).write_text(json.dumps(report, indent=1))
     for f in report.get("fixtures", []):
-        print(f["fixture"], f["quant"], f["kv"], f["length"], "%.2e" % (f["error"] or -1), "ok" if f["ok"] else "WRONG")
+        print(f["fixture"], f["quant"], f["policy"], f["kv"], f["length"], "%.2e" % (f["error"] or -1), "ok" if f["ok"] else "WRONG")
     print(*report.get("ops", []), sep="\n")
     # Of a sweep the policy's own tile and the best five.
     best = lambda k: -max(k["alone_gb_per_s"], k["streamed_gb_per_s"])

@@ -52,7 +52,7 @@ pub use tuned::{Measured, TunedFile, model_class};
 #[cfg(feature = "fault-injection")]
 pub use validate::Fault;
 pub use validate::{
-    Against, Choice, Comparison, FirstDifference, Measure, Spot, Tolerance, ValidateOptions,
+    Against, Choice, Comparison, FirstDifference, Measure, Routes, Spot, Tolerance, ValidateOptions,
     ValidationReport, divergence, log_sum_exp,
 };
 pub use zinc_kernels::Precision;

@@ -70,6 +70,12 @@ pub(super) fn assign(
             life.1 = epoch;
         }
     }
+    // Choices of experts, small as they are, are there for whoever wants to know them.
+    for (act, _) in behind {
+        if let Some(life) = &mut lives[act.index()] {
+            life.1 = u32::MAX;
+        }
+    }
     // Read by the tail and by the host.
     for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten() {
         if let Some(life) = &mut lives[resolve(kept).act.index()] {

@@ -28,7 +28,7 @@ use crate::{Error, Fallback, KvType, LoadOptions, LoadProgress};
 use buffers::{Buffers, Extents};
 pub(crate) use greedy::Greedy;
 pub use load_plan::{LoadPlan, plan_without_device};
-pub(crate) use observe::{KvRows, Observed};
+pub(crate) use observe::{Chosen, KvRows, Observed};
 use recordings::Recordings;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::step::{Held, Key, Tail};
 use super::{Executor, Schedule};
 use crate::batch::Part;
+use crate::compile::{Call, Place};
 use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,17 @@ pub struct KvRows {
     pub keys: Vec<f32>,
     /// `heads · value_size` elements a position.
     pub values: Vec<f32>,
+}
+
+/// The experts that a layer chose for a token of a step, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The layer.
+    pub layer: Option<u32>,
+    /// Number of the token in its step.
+    pub token: usize,
+    /// Numbers of experts.
+    pub experts: Vec<u32>,
 }
 
 /// A step that was run with all its activations kept.
@@ -75,6 +87,50 @@ impl Executor {
         Ok(rows
             .map(|(s, &(kb, vb))| KvRows { keys: take(s, s.key_size, kb), values: take(s, s.value_size, vb) })
             .collect())
+    }
+
+    /// The experts that the last step chose, which had so many tokens and rows of logits. Nothing where no row was computed.
+    pub fn read_choices(&mut self, tokens: usize, logit_rows: usize) -> Result<Vec<Chosen>, Error> {
+        let shape = self.widths.shape(tokens as u32, logit_rows as u32);
+        let schedule = self.schedule(shape, false)?;
+        let mut places = Vec::new();
+        for step in &schedule.steps {
+            if let Call::Route { out, .. } = step.call
+                && let Some(place) = schedule.scratch.places[out.act.index()]
+            {
+                places.push((step.layer, out, place));
+            }
+        }
+        let bytes = |place: &Place| u64::from(place.stride) * u64::from(place.rows) * 4;
+        let all: u64 = places.iter().map(|(.., place)| bytes(place)).sum();
+        if all == 0 {
+            return Ok(Vec::new());
+        }
+        let host = self.device.alloc(MemoryKind::Readback, all, "choices")?.all();
+        let mut at = 0;
+        self.run("choices", |recorder| {
+            for (.., place) in &places {
+                let choice = self.buffers.scratch.slice(place.offset, bytes(place))?;
+                recorder.copy(&choice, &host.slice(at, choice.len())?)?;
+                at += choice.len();
+            }
+            Ok(())
+        })?;
+        let values: Vec<f32> = host.read_as()?;
+        let (mut chosen, mut begin) = (Vec::new(), 0);
+        for (layer, out, place) in places {
+            // The tokens are the last rows of the batch; some layers choose for the last of them alone.
+            let rows = (place.rows as usize).min(tokens);
+            for row in place.rows as usize - rows..place.rows as usize {
+                let start = begin + row * place.stride as usize + out.first as usize;
+                let mut experts: Vec<u32> =
+                    values[start..start + out.width as usize / 2].iter().map(|&e| e as u32).collect();
+                experts.sort_unstable();
+                chosen.push(Chosen { layer, token: tokens + row - place.rows as usize, experts });
+            }
+            begin += place.stride as usize * place.rows as usize;
+        }
+        Ok(chosen)
     }
 
     /// The recurrent states as the sequence's last step left them, by `StateId`.

@@ -2,7 +2,9 @@
 
 use super::report::Against;
 use crate::KvType;
+use crate::execute::Chosen;
 use serde::Serialize;
+use std::collections::HashMap;
 use zinc_testkit::{max_abs_diff, tolerance};
 
 /// How close a row of numbers must be to another one.
@@ -146,6 +148,31 @@ pub struct Choice {
     pub bad_rows: usize,
 }
 
+/// Choices of experts: where arithmetic differs, near ties may turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Routes {
+    /// Choices: tokens times layers.
+    pub rows: usize,
+    /// Of these, choices of other experts.
+    pub flipped: usize,
+    /// Experts in them that the other path did not choose.
+    pub experts: usize,
+}
+
+impl Routes {
+    /// Adds the choices that both paths made.
+    pub fn add(&mut self, got: &[Chosen], want: &[Chosen]) {
+        let of: HashMap<_, _> = want.iter().map(|c| ((c.layer, c.token), &c.experts)).collect();
+        for c in got {
+            let Some(want) = of.get(&(c.layer, c.token)) else { continue };
+            let others = c.experts.iter().filter(|e| !want.contains(e)).count();
+            self.rows += 1;
+            self.flipped += usize::from(others > 0);
+            self.experts += others;
+        }
+    }
+}
+
 /// Ranks that are compared.
 const TOP: usize = 8;
 
@@ -205,6 +232,17 @@ pub fn log_sum_exp(row: &[f32]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn choices_that_both_paths_made_are_counted() {
+        let of =
+            |layer, token, experts: &[u32]| Chosen { layer: Some(layer), token, experts: experts.to_vec() };
+        let got = [of(0, 0, &[1, 5]), of(0, 1, &[2, 3]), of(1, 1, &[0, 7])];
+        let want = [of(0, 0, &[1, 5]), of(0, 1, &[2, 4]), of(2, 0, &[1, 2])];
+        let mut routes = Routes::default();
+        routes.add(&got, &want);
+        assert_eq!(routes, Routes { rows: 2, flipped: 1, experts: 1 });
+    }
 
     #[test]
     fn bits_must_be_the_same_and_numbers() {

@@ -15,12 +15,12 @@ mod search;
 mod tests;
 
 use crate::engine::Backend;
-use crate::execute::{Executor, KvRows};
+use crate::execute::{Chosen, Executor, KvRows};
 use crate::{Engine, Error, Part, PartOutput, Precision, Sequence, Want};
 #[cfg(feature = "fault-injection")]
 pub use fault::Fault;
 use measure::Pair;
-pub use measure::{Choice, Measure, Spot, Tolerance, divergence, log_sum_exp};
+pub use measure::{Choice, Measure, Routes, Spot, Tolerance, divergence, log_sum_exp};
 pub(crate) use reference::Reference;
 pub use report::{Against, Comparison, FirstDifference, ValidationReport};
 use search::part_of;
@@ -44,6 +44,8 @@ pub(crate) struct Chunk {
     /// Rows that want logits.
     logits: Vec<f32>,
     caches: Caches,
+    /// Experts, where the path tells them.
+    chosen: Vec<Chosen>,
 }
 
 /// What a path leaves behind.
@@ -248,19 +250,22 @@ impl Run<'_> {
     fn per_token(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
         let begin = self.sequence.len();
         self.make_room(tokens.len())?;
-        let mut logits = Vec::new();
+        let (mut logits, mut chosen) = (Vec::new(), Vec::new());
         for (i, token) in tokens.iter().enumerate() {
             let want = if want.of_token(i, tokens.len()) { Want::Last } else { Want::None };
             logits.extend(self.forward(&[*token], want)?);
+            let of_token = self.executor.read_choices(1, want.logit_rows(1))?;
+            chosen.extend(of_token.into_iter().map(|c| Chosen { token: i, ..c }));
         }
-        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())? })
+        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())?, chosen })
     }
 
     fn batched(&mut self, tokens: &[u32], want: Want) -> Result<Chunk, Error> {
         let begin = self.sequence.len();
         self.make_room(tokens.len())?;
         let logits = self.forward(tokens, want)?;
-        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())? })
+        let chosen = self.executor.read_choices(tokens.len(), want.logit_rows(tokens.len()))?;
+        Ok(Chunk { logits, caches: self.caches(begin, self.sequence.len())?, chosen })
     }
 
     /// One step: its rows of logits.
@@ -368,6 +373,7 @@ impl Comparison {
             let position = begin + count - 1;
             self.states.add(&Pair { position, layer, got, want }, self.tolerance, false);
         }
+        self.routes.add(&got.chosen, &want.chosen);
         self.judge();
     }
 }

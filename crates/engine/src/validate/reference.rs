@@ -72,7 +72,11 @@ impl Reference {
         });
         let states =
             (0..self.cpu.plan().states.len() as u32).map(|id| self.sequence[0].state(StateId(id)).to_vec());
-        Ok(Chunk { logits, caches: Caches { kv: kv.collect(), states: states.collect() } })
+        Ok(Chunk {
+            logits,
+            caches: Caches { kv: kv.collect(), states: states.collect() },
+            chosen: Vec::new(),
+        })
     }
 
     /// What every operation gives for a chunk; the state stays as it is.

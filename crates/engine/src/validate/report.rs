@@ -1,6 +1,6 @@
 //! What validate mode found, as data and in words.
 
-use super::measure::{Choice, Measure, Tolerance};
+use super::measure::{Choice, Measure, Routes, Tolerance};
 use crate::PrefillPath;
 use serde::Serialize;
 use std::fmt;
@@ -70,6 +70,8 @@ pub struct Comparison {
     pub values: Measure,
     /// Recurrent states after each step.
     pub states: Measure,
+    /// Experts that were chosen; the CPU reference does not tell its own.
+    pub routes: Routes,
 }
 
 /// Where paths part.
@@ -112,6 +114,7 @@ impl Comparison {
             keys: Measure::default(),
             values: Measure::default(),
             states: Measure::default(),
+            routes: Routes::default(),
         }
     }
 
@@ -188,6 +191,9 @@ impl fmt::Display for Comparison {
         }
         if self.states.rows > 0 {
             self.states.line("states", f)?;
+        }
+        if let Routes { rows: rows @ 1.., flipped, experts } = self.routes {
+            writeln!(f, "    routes  {rows} choices, {flipped} with other experts ({experts} in all)")?;
         }
         let c = &self.choice;
         if c.rows == 0 {

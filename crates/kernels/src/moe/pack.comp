@@ -57,12 +57,20 @@ void main() {
         p.lists.v[tile + 1] = first + begin;
         p.lists.v[tile + 2] = min(p.columns, slots - begin);
     }
+    // Several loads at a time: each would wait for the one before.
+    const uint AHEAD = 4;
     uint found = 0;
-    for (uint base = 0; base < p.n_slots && found < slots; base += gl_SubgroupSize) {
-        uint slot = base + lane;
-        bool own = slot < p.n_slots && expert_of(min(slot, p.n_slots - 1)) == expert;
-        uvec4 owners = subgroupBallot(own);
-        if (own) p.lists.v[p.slots_at + first + found + subgroupBallotExclusiveBitCount(owners)] = slot;
-        found += subgroupBallotBitCount(owners);
+    for (uint base = 0; base < p.n_slots && found < slots; base += AHEAD * gl_SubgroupSize) {
+        bool own[AHEAD];
+        [[unroll]] for (uint i = 0; i < AHEAD; i++) {
+            uint slot = base + i * gl_SubgroupSize + lane;
+            own[i] = slot < p.n_slots && expert_of(min(slot, p.n_slots - 1)) == expert;
+        }
+        [[unroll]] for (uint i = 0; i < AHEAD; i++) {
+            uvec4 owners = subgroupBallot(own[i]);
+            uint place = first + found + subgroupBallotExclusiveBitCount(owners);
+            if (own[i]) p.lists.v[p.slots_at + place] = base + i * gl_SubgroupSize + lane;
+            found += subgroupBallotBitCount(owners);
+        }
     }
 }

@@ -9,6 +9,7 @@ uint kv_row(U32In pages, uint sequence, uint max_pages, uint position, uint kv_h
 }
 
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16 { uint16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4 { uvec4 v[]; };
 
 #ifdef KV_F16
 #define KV_BYTES 2
@@ -66,5 +67,24 @@ void kv_decode(KvChunk bits, out vec4 low, out vec4 high) {
 #else
     low = bits.low;
     high = bits.high;
+#endif
+}
+
+// Eight elements as the cache has them.
+KvChunk kv_encode(vec4 low, vec4 high) {
+#ifdef KV_F16
+    return uvec4(half_bits(low.x) | half_bits(low.y) << 16, half_bits(low.z) | half_bits(low.w) << 16,
+                 half_bits(high.x) | half_bits(high.y) << 16, half_bits(high.z) | half_bits(high.w) << 16);
+#else
+    return KvChunk(low, high);
+#endif
+}
+
+void kv_store_chunk(uvec2 row, uint chunk, KvChunk bits) {
+#ifdef KV_F16
+    UVec4(row).v[chunk] = bits;
+#else
+    Vec4(row).v[2 * chunk] = bits.low;
+    Vec4(row).v[2 * chunk + 1] = bits.high;
 #endif
 }

@@ -11,9 +11,13 @@ uvec2 rope_dims(uint slot, uint rotated_pairs, uint pairing) {
     return uvec2(slot, slot + rotated_pairs);
 }
 
+// Turns a pair by (cos, sin).
+vec2 rope_by(vec2 x, vec2 t) {
+    return vec2(fma(x.x, t.x, -(x.y * t.y)), fma(x.x, t.y, x.y * t.x));
+}
+
 // Turns a pair of dimensions.
 vec2 rope_turn(vec2 x, RopeTable table, uint position, uint slot, uint rotated_pairs) {
     if (slot >= rotated_pairs) return x;
-    vec2 t = table.v[position * rotated_pairs + slot];
-    return vec2(fma(x.x, t.x, -(x.y * t.y)), fma(x.x, t.y, x.y * t.x));
+    return rope_by(x, table.v[position * rotated_pairs + slot]);
 }

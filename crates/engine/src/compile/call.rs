@@ -62,6 +62,21 @@ pub enum Call {
         sinks: Option<WeightId>,
         out: Cols,
     },
+    /// [`Call::AttentionInput`], whose query heads nobody else reads, and `Attention`, of one row.
+    DecodeAttention {
+        q: Cols,
+        k: Cols,
+        v: Cols,
+        norms: Option<(WeightId, WeightId, f32)>,
+        table: RopeId,
+        pairing: Pairing,
+        kv: KvId,
+        heads: u32,
+        scale: f32,
+        softcap: Option<f32>,
+        sinks: Option<WeightId>,
+        out: Cols,
+    },
     /// `Add`.
     Add { a: Cols, b: Cols, out: Cols },
     /// `AddBias`.
@@ -140,7 +155,7 @@ impl Call {
             Call::Linear { x, residual: Some(r), .. } => vec![x, r],
             Call::AddRmsNorm { a, b, .. } | Call::Add { a, b, .. } => vec![a, b],
             Call::KvWrite { k, v, .. } => vec![k, v],
-            Call::AttentionInput { q, k, v, .. } => vec![q, k, v],
+            Call::AttentionInput { q, k, v, .. } | Call::DecodeAttention { q, k, v, .. } => vec![q, k, v],
             Call::Attention { q, .. } => vec![q],
             Call::Activate { gate, up, .. } => vec![gate, up],
             Call::SigmoidGate { x, gate, .. } => vec![x, gate],
@@ -168,6 +183,7 @@ impl Call {
             | Call::Rope { out, .. }
             | Call::AttentionInput { out, .. }
             | Call::Attention { out, .. }
+            | Call::DecodeAttention { out, .. }
             | Call::Add { out, .. }
             | Call::AddBias { out, .. }
             | Call::Scale { out, .. }
@@ -188,7 +204,9 @@ impl Call {
     /// The cache that the call touches, and whether it writes it.
     pub fn cache(&self) -> Option<(KvId, bool)> {
         match *self {
-            Call::KvWrite { kv, .. } | Call::AttentionInput { kv, .. } => Some((kv, true)),
+            Call::KvWrite { kv, .. } | Call::AttentionInput { kv, .. } | Call::DecodeAttention { kv, .. } => {
+                Some((kv, true))
+            }
             Call::Attention { kv, .. } => Some((kv, false)),
             _ => None,
         }
@@ -216,6 +234,7 @@ impl Call {
             Call::KvWrite { .. } => "kv_write",
             Call::AttentionInput { .. } => "attention_input",
             Call::Attention { .. } => "attention",
+            Call::DecodeAttention { .. } => "decode_attention",
             Call::Add { .. } => "add",
             Call::AddBias { .. } => "add_bias",
             Call::Scale { .. } => "scale",

@@ -5,6 +5,7 @@
 
 mod call;
 mod convert;
+mod decode;
 mod experts;
 mod fold;
 mod fuse;
@@ -181,6 +182,9 @@ impl<'a> Compiler<'a> {
             }
         };
         let mut choices = Choices::of(plan, &steps);
+        if target.fuse {
+            decode::fuse(plan, target, shape, &mut steps);
+        }
         for step in &mut steps {
             let so_far = (&mut choices, &mut self.products);
             step.product = select::select(plan, target, step, shape, so_far)?;

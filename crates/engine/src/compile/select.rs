@@ -51,8 +51,8 @@ pub(super) fn select(
         Call::Embed { table, .. } => {
             embed::supports(plan.weight(table).format, plan.weight(table).k).map(|()| None)
         }
-        // Comes in where products that were chosen want it.
-        Call::Convert { .. } => Ok(None),
+        // Come in where what was chosen wants them, and only where there is a kernel.
+        Call::Convert { .. } | Call::DecodeAttention { .. } => Ok(None),
         Call::Linear { weight, out, .. } => product(dense(weight, false), None, choices.decide(out)),
         Call::GatedLinear { gate, .. } => product(dense(gate, true), None, false),
         Call::Attention { kv, heads, .. } => {

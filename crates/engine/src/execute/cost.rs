@@ -37,7 +37,7 @@ pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
         Call::GatedExperts { gate, up, choice, .. } => {
             experts(gate, choice) + up.map_or(0, |up| experts(up, choice))
         }
-        Call::Attention { kv, heads, .. } => {
+        Call::Attention { kv, heads, .. } | Call::DecodeAttention { kv, heads, .. } => {
             let spec = plan.kv(kv);
             let keys = u64::from(spec.window.map_or(keys, |w| w.min(keys)));
             let elements = u64::from(heads) * u64::from(spec.key_size + spec.value_size);

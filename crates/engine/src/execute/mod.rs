@@ -3,6 +3,7 @@
 //! A step is a batch of rows of any sequences, or the next row of one. Its rows come from the host (prompts, sampled tokens) or from the step before
 //! (greedy decoding). Recordings are kept by batch shape, tail, input slot and a bucket of the number of keys.
 
+mod attend;
 mod batch;
 mod buffers;
 mod cost;

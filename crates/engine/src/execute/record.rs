@@ -7,7 +7,6 @@ use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
-use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{
     Kernels, Mat, RowInfo, attention, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
@@ -47,7 +46,7 @@ pub struct Recording<'a> {
     pub(super) executor: &'a Executor,
     pub(super) schedule: &'a Schedule,
     /// Keys that attention looks at, at most.
-    keys: u32,
+    pub(super) keys: u32,
     /// Where activations lie.
     pub(super) scratch: &'a Slice,
 }
@@ -95,7 +94,7 @@ impl<'a> Recording<'a> {
         norm.map(|n| gemv::InputNorm { weight: self.vector(n.weight), eps: n.eps })
     }
 
-    fn cache(&self, id: KvId) -> KvCache<'a> {
+    pub(super) fn cache(&self, id: KvId) -> KvCache<'a> {
         let (e, spec) = (self.executor, self.executor.plan.kv(id));
         let (k, v) = &e.buffers.kv[id.index()];
         KvCache {
@@ -110,7 +109,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn rotation(&self, table: RopeId, pairing: Pairing) -> Rotation<'a> {
+    pub(super) fn rotation(&self, table: RopeId, pairing: Pairing) -> Rotation<'a> {
         let rotated_pairs = self.executor.plan.rope(table).inverse_frequencies.len() as u32;
         Rotation { table: &self.executor.buffers.ropes[table.index()], rotated_pairs, pairing }
     }
@@ -209,39 +208,8 @@ impl<'a> Recording<'a> {
                 let args = kv::kv_write::Args { k: keys, v, cache, row_info, rows };
                 kv::kv_write::record(k, rec, label, &args)?;
             }
-            Call::AttentionInput { q, k: keys, v, norms, table, pairing, kv: id, out, .. } => {
-                let norms = norms.map(|(q, k, eps)| HeadNorms { q: self.vector(q), k: self.vector(k), eps });
-                let args = rope::qk_norm_rope_kv::Args {
-                    q: self.mat(q)?,
-                    k: self.mat(keys)?,
-                    v: self.mat(v)?,
-                    norms,
-                    rotation: self.rotation(table, pairing),
-                    cache: self.cache(id),
-                    row_info,
-                    out: self.mat(out)?,
-                    rows,
-                };
-                rope::qk_norm_rope_kv::record(k, rec, label, &args)?;
-            }
-            Call::Attention { q, kv: id, heads, scale, softcap, sinks, out } => {
-                let args = attention::attention::Args {
-                    q: self.mat(q)?,
-                    cache: self.cache(id),
-                    heads,
-                    scale,
-                    softcap,
-                    window: self.executor.plan.kv(id).window,
-                    sinks: sinks.map(|w| self.vector(w)),
-                    row_info,
-                    max_keys: self.keys,
-                    scratch: &self.executor.buffers.attention,
-                    out: self.mat(out)?,
-                    rows,
-                    run: self.schedule.shape.run(rows),
-                    precision: self.executor.precision,
-                };
-                attention::attention::record(k, rec, label, &args)?;
+            Call::AttentionInput { .. } | Call::Attention { .. } | Call::DecodeAttention { .. } => {
+                self.attention(rec, label, &step.call, row_info, rows)?;
             }
             Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, &step.call, rows)?,
             Call::Route { .. }

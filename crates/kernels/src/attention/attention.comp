@@ -24,6 +24,7 @@ layout(push_constant, scalar) uniform Push {
     uint has_sinks_;
 } p;
 
+#define OWN_KEYS 0
 #include "split.glsl"
 
 uint out_stride() { return p.out_stride_; }

@@ -68,15 +68,15 @@ const PART_EXTRA: u32 = 4;
 
 /// The blocks and spans of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
+pub(super) struct Extent {
     /// The most blocks that a row sees.
-    blocks: u32,
+    pub blocks: u32,
     /// The most spans that they lie in.
     spans: u32,
 }
 
 impl Extent {
-    fn of(key_block: u32, max_keys: u32, window: Option<u32>) -> Extent {
+    pub(super) fn of(key_block: u32, max_keys: u32, window: Option<u32>) -> Extent {
         let all = max_keys.max(1).div_ceil(key_block);
         let blocks = window.map_or(all, |w| all.min((w.max(1) - 1).div_ceil(key_block) + 1));
         Extent { blocks, spans: (blocks + SPAN - 2) / SPAN + 1 }
@@ -148,7 +148,7 @@ impl Args<'_> {
 }
 
 /// How many rows are computed at once.
-fn pass(args: &Args<'_>, split: &Split, extent: &Extent) -> Result<u32, Unsupported> {
+pub(super) fn pass(args: &Args<'_>, split: &Split, extent: &Extent) -> Result<u32, Unsupported> {
     let workgroups = args.cache.kv_heads * split.splits;
     let row_bytes = extent.row_bytes(&args.shape());
     // Elements of scratch are numbered in 32 bits, four at a time.

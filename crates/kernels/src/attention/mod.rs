@@ -6,12 +6,16 @@
 //! bits: what is computed for a row depends on its own position and window alone, not on the other rows, the variant, or how many blocks
 //! the commands were recorded for.
 //!
+//! In decoding `decode_attention.comp` does this from the projections on: it norms and turns queries and keys, and writes the cache.
+//!
 //! Where [`crate::Precision::Fast`] allows it, `attention_matrix.comp` takes tiles of rows to matrix cores: queries, keys and weights in f16, sums in f32.
 //! There too a row's result does not depend on the other rows.
 
 #[allow(clippy::module_inception)]
 pub mod attention;
 mod bench;
+pub mod decode;
+mod decode_suite;
 mod matrix;
 mod matrix_suite;
 mod policy;
@@ -22,10 +26,11 @@ mod tiled;
 
 use crate::Kernel;
 pub use bench::{BenchShape, BenchTiming, bench};
+pub use decode::DecodeArgs;
 pub use matrix::{MatrixPolicy, MatrixTile, matrix_candidates, matrix_of};
 pub use policy::{AttentionPolicy, Shape, Split, Variant, select};
 pub use suite::suite;
 pub use tile::{Tile, TilePolicy, candidates};
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[attention::KERNEL, tiled::KERNEL, matrix::KERNEL];
+pub const KERNELS: &[Kernel] = &[attention::KERNEL, decode::KERNEL, tiled::KERNEL, matrix::KERNEL];

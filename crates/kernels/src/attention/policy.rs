@@ -248,7 +248,8 @@ impl Split {
         }
         let group = shape.group();
         let limit = u64::from(caps.limits.shared_memory);
-        let fits = |heads: u32, part: u32| shared_bytes(heads, key_size, part, key_block) <= limit;
+        let fits =
+            |heads: u32, part: u32| shared_bytes(heads, key_size, value_size, part, key_block) <= limit;
         // Values in as few parts as fit beside as many heads as share them.
         let most = value_size.min(8192 / key_block);
         let parts = || (1..=most / 8).rev().map(|chunks| 8 * chunks);
@@ -287,9 +288,11 @@ impl Split {
 }
 
 /// Shared memory of `split.glsl` on a cache of f32.
-fn shared_bytes(heads: u32, key_size: u32, value_part: u32, key_block: u32) -> u64 {
+fn shared_bytes(heads: u32, key_size: u32, value_size: u32, value_part: u32, key_block: u32) -> u64 {
     let partials = LANES * (heads * key_block + 4);
-    let floats = heads * (key_size + key_block + 1) + key_block + partials + key_block * value_part;
+    // Beside the queries lie the row's own key, and both it and the value as the cache has them.
+    let own = 2 * key_size + value_size;
+    let floats = heads * (key_size + key_block + 1) + own + partials + key_block * value_part;
     u64::from(floats) * 4
 }
 

@@ -5,7 +5,7 @@
 // the row's position, or outside its window, leave at once.
 //
 // Whoever includes this declares the push constants with `k_cache`, `v_cache`, `rows`, `pages`, `sinks`, `parts`, `out_`, `max_pages`,
-// `window` (0: none), `scale` and `softcap` (0: none), and then
+// `window` (0: none), `scale` and `softcap` (0: none), defines OWN_KEYS (how many heads `query` has besides the workgroup's), and then
 //     uint out_stride();
 //     bool has_sinks();
 //     void prepare(uint heads);                    // the queries to `query`, and what `own_key` and `own_value` need
@@ -51,7 +51,7 @@ const uint SPLITS = (GROUP + HEADS - 1) / HEADS;
 #define Quad vec4
 #endif
 
-shared vec4 query[HEADS * KEY_SIZE / 4];
+shared vec4 query[(HEADS + OWN_KEYS) * KEY_SIZE / 4];
 shared float partial[LANES * PARTIALS];
 shared vec4 weight[HEADS * KEY_BLOCK / 4];
 shared float head_exponent[HEADS];

@@ -3,7 +3,7 @@
 
 use super::attention::COUNTER_BYTES;
 use super::reference::{Paged, Rules, attention as oracle};
-use super::{AttentionPolicy, Shape, Split, Tile, Variant, attention, matrix_suite};
+use super::{AttentionPolicy, Shape, Split, Tile, Variant, attention, decode_suite, matrix_suite};
 use crate::kv::suite::{blank, scattered_pages};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS};
 use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
@@ -13,7 +13,7 @@ use zinc_vulkan::Slice;
 
 /// Every case of this family.
 pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
-    [exact(kernels), matrix_suite::suite(kernels)].concat()
+    [exact(kernels), decode_suite::suite(kernels), matrix_suite::suite(kernels)].concat()
 }
 
 /// The exact ways.
@@ -170,8 +170,8 @@ pub(super) fn cache(rng: &mut Rng, case: &Case, lengths: [u32; SEQUENCES]) -> Pa
 
 /// The paged cache on the device.
 pub(super) struct Placed {
-    k: Slice,
-    v: Slice,
+    pub k: Slice,
+    pub v: Slice,
     pages: Slice,
 }
 

@@ -56,7 +56,7 @@ impl Rotation<'_> {
     }
 
     /// The shaders' number of the pairing.
-    fn pairing_number(&self) -> u32 {
+    pub(crate) fn pairing_number(&self) -> u32 {
         match self.pairing {
             Pairing::Adjacent => 0,
             Pairing::Halves => 1,

@@ -4,6 +4,7 @@
 // variants: KV=f16|f32
 #include "types.glsl"
 #include "chunk.glsl"
+#include "head.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
 
@@ -61,13 +62,7 @@ void main() {
     F32In weight = is_q ? p.q_weight : p.k_weight;
     uint from = row * (is_q ? p.q_stride : p.k_stride) + head * size;
     float factor = 1.0;
-    if (norm) {
-        float squares = 0.0;
-        for (uint c = lane; c < (size + 3) / 4; c += lanes) {
-            squares = square_sum(load4(x, from + 4 * c, size - 4 * c), squares);
-        }
-        factor = 1.0 / sqrt(subgroupAdd(squares) / float(size) + p.eps);
-    }
+    if (norm) factor = head_factor(x, from, size, p.eps);
     uvec2 to = uvec2(0);
     if (!is_q) {
         uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);

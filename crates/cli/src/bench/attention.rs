@@ -9,11 +9,13 @@ use crate::load::PolicyArg;
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
+use zinc_engine::DeviceFigures;
 use zinc_kernels::Kernels;
 use zinc_kernels::attention::{
-    BenchShape, BenchTiming, Shape, Split, Variant, bench, candidates, matrix_candidates,
+    BenchShape, BenchTiming, Shape, Variant, bench, candidates, matrix_candidates, split_candidates,
 };
 use zinc_kernels::kv::KvType;
+use zinc_vulkan::CacheLocation;
 
 /// Measures attention of the rows of one sequence: time, and products and sums a second over the keys that they see.
 #[derive(clap::Args)]
@@ -44,6 +46,9 @@ pub struct Args {
     /// Which arithmetic kernels may use.
     #[arg(long, value_enum, default_value = "exact")]
     policy: PolicyArg,
+    /// Decoding: one row from its projections on, with norms, rotation and the cache's write, over caches that the device has not just read.
+    #[arg(long, conflicts_with = "rows")]
+    decode: bool,
     /// Measurements that count.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
@@ -70,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let kernels = Kernels::new(&device);
     let mut results = Vec::new();
     for &head_size in &args.head_size {
-        for &rows in &args.rows {
+        for &rows in if args.decode { &[1][..] } else { &args.rows } {
             for &history in &args.history {
                 results.extend(measure(args, &kernels, head_size, rows, history)?);
             }
@@ -83,18 +88,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else if args.output.csv {
         writeln!(
             out,
-            "rows,history,heads,kv_heads,head_size,variant,median_us,shortest_us,tflops,device,driver"
+            "rows,history,heads,kv_heads,head_size,variant,median_us,shortest_us,tflops,gb_s,device,driver"
         )?;
         for Measured { head_size, rows, history, timing: t } in &results {
             let shape = format!("{rows},{history},{},{},{head_size}", args.heads, args.kv_heads);
-            let times = format!("{},{},{}", t.median_us, t.shortest_us, t.tflops());
+            let times = format!("{},{},{},{}", t.median_us, t.shortest_us, t.tflops(), t.gb_per_s());
             let place = device_cells(caps);
             writeln!(out, "{shape},{},{times},{place}", quoted(&variant_name(&t.variant)))?;
         }
     } else {
         writeln!(out, "{}", headline(caps))?;
         writeln!(out, "{} query heads on {} heads\n", args.heads, args.kv_heads)?;
-        table(&results).write(out, 0)?;
+        let figures = DeviceFigures::read(caps, &CacheLocation::User);
+        table(&results, figures.as_ref()).write(out, 0)?;
     }
     Ok(())
 }
@@ -118,17 +124,18 @@ fn measure(
         history,
         window: args.window,
         precision: args.policy.precision(),
+        decode: args.decode,
         variant: None,
         repeats: args.repeats,
     };
     let mut variants = vec![None];
     if args.sweep {
-        let policy = &kernels.policy().attention;
-        variants = Split::of(policy, kernels.subgroup_size(), kernels.caps(), &shape.shape)
+        variants = split_candidates(kernels, &shape.shape)
             .into_iter()
             .map(Variant::Split)
             .chain(candidates(kernels, &shape.shape).into_iter().map(Variant::Tiled))
             .chain(matrix_candidates(kernels, &shape.shape).into_iter().map(Variant::Matrix))
+            .filter(|v| !args.decode || matches!(v, Variant::Split(_)))
             .filter(|v| args.kernel.is_empty() || args.kernel.iter().any(|name| name == v.name()))
             .map(Some)
             .collect();
@@ -146,8 +153,11 @@ fn measure(
     Ok(results.into_iter().map(|timing| Measured { head_size, rows, history, timing }).collect())
 }
 
-fn table(results: &[Measured]) -> Table {
-    let mut table = Table::new(&[
+/// Rates; with percentages of what `zinc bench device` measured where that is known.
+fn table(results: &[Measured], figures: Option<&DeviceFigures>) -> Table {
+    let matrix = figures.and_then(DeviceFigures::float_matrix_rate);
+    let read = figures.map(|f| f.read_gb_per_s);
+    let mut columns = vec![
         ("head", Align::Right),
         ("rows", Align::Right),
         ("history", Align::Right),
@@ -155,9 +165,14 @@ fn table(results: &[Measured]) -> Table {
         ("us", Align::Right),
         ("shortest us", Align::Right),
         ("TFLOP/s", Align::Right),
-    ]);
+    ];
+    columns.extend(matrix.map(|_| ("% of matrices", Align::Right)));
+    columns.push(("GB/s", Align::Right));
+    columns.extend(read.map(|_| ("% of read", Align::Right)));
+    let mut table = Table::new(&columns);
     for Measured { head_size, rows, history, timing: t } in results {
-        table.row([
+        let percent = |rate: f64, most: Option<f64>| most.map(|most| format!("{:.1}", 100.0 * rate / most));
+        let mut cells = vec![
             head_size.to_string(),
             rows.to_string(),
             history.to_string(),
@@ -165,7 +180,11 @@ fn table(results: &[Measured]) -> Table {
             format!("{:.1}", t.median_us),
             format!("{:.1}", t.shortest_us),
             format!("{:.2}", t.tflops()),
-        ]);
+        ];
+        cells.extend(percent(t.tflops(), matrix));
+        cells.push(format!("{:.1}", t.gb_per_s()));
+        cells.extend(percent(t.gb_per_s(), read));
+        table.row(cells);
     }
     table
 }
@@ -174,7 +193,10 @@ fn table(results: &[Measured]) -> Table {
 /// `matrix, queries x keys, row x column groups of matrices, staged steps and values`.
 fn variant_name(variant: &Variant) -> String {
     match variant {
-        Variant::Split(s) => format!("split, {} heads x {} keys of {}", s.heads, s.key_block, s.threads),
+        Variant::Split(s) => format!(
+            "split, {} heads x {} keys of {}, {} loads, {} joined at once",
+            s.heads, s.key_block, s.threads, s.ahead, s.at_once
+        ),
         Variant::Tiled(t) => format!(
             "tiled, {} x {} of {}, {} and {} wide, {} lanes, {} values{}",
             t.queries,
@@ -204,6 +226,6 @@ fn as_json(args: &Args, measured: &Measured) -> Value {
     json!({
         "kernel": "attention", "rows": rows, "history": history, "heads": args.heads, "kv_heads": args.kv_heads,
         "head_size": head_size, "window": args.window, "variant": variant_name(&t.variant),
-        "median_us": t.median_us, "shortest_us": t.shortest_us, "tflops": t.tflops(),
+        "median_us": t.median_us, "shortest_us": t.shortest_us, "tflops": t.tflops(), "gb_per_s": t.gb_per_s(), "decode": args.decode,
     })
 }

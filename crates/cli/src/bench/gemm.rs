@@ -11,10 +11,12 @@ use crate::output::{self, Align, Table, plural};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::Instant;
+use zinc_engine::DeviceFigures;
 use zinc_kernels::gemm::{Bench, BenchTiming, Tile, candidates, select};
 use zinc_kernels::gemv::ProductClass;
 use zinc_kernels::{Kernels, Unsupported};
 use zinc_quant::{FormatRef, formats};
+use zinc_vulkan::CacheLocation;
 
 /// Measures products of many columns, as prompts need them, with f16 factors: time, and products and sums a second.
 ///
@@ -93,7 +95,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         writeln!(out, "{}", headline(caps))?;
         writeln!(out, "`*` is what the policy takes\n")?;
-        table(&results).write(out, 0)?;
+        let figures = DeviceFigures::read(caps, &CacheLocation::User);
+        table(&results, figures.and_then(|f| f.float_matrix_rate())).write(out, 0)?;
     }
     Ok(())
 }
@@ -144,8 +147,9 @@ pub fn size_name(c: &ProductClass) -> String {
     format!("{} {}x{}{}", c.format, c.m, c.k, if c.gated { " gated" } else { "" })
 }
 
-fn table(results: &[Measured]) -> Table {
-    let mut table = Table::new(&[
+/// Rates; with percentages of a matrix rate of `limit` TFLOP/s where it is known.
+fn table(results: &[Measured], limit: Option<f64>) -> Table {
+    let mut headings = vec![
         ("product", Align::Left),
         ("columns", Align::Right),
         ("tile", Align::Left),
@@ -153,9 +157,11 @@ fn table(results: &[Measured]) -> Table {
         ("shortest us", Align::Right),
         ("convert us", Align::Right),
         ("TFLOP/s", Align::Right),
-    ]);
+    ];
+    headings.extend(limit.map(|_| ("%", Align::Right)));
+    let mut table = Table::new(&headings);
     for Measured { class, columns, own, timing: t } in results {
-        table.row([
+        let mut cells = vec![
             size_name(class),
             columns.to_string(),
             format!("{}{}", gemm_tile_name(&t.tile), if *own { " *" } else { "" }),
@@ -163,7 +169,9 @@ fn table(results: &[Measured]) -> Table {
             format!("{:.1}", t.shortest_us),
             format!("{:.1}", t.convert_us),
             format!("{:.2}", t.tflops()),
-        ]);
+        ];
+        cells.extend(limit.map(|limit| format!("{:.1}", 100.0 * t.tflops() / limit)));
+        table.row(cells);
     }
     table
 }

@@ -67,11 +67,24 @@ pub fn supports(
     Ok(())
 }
 
-/// Records the kernel.
+/// Records the kernel as the policy cuts it.
 ///
 /// # Errors
 /// As [`supports`]; widths that do not fit, scratch for less than a row, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &DecodeArgs<'_>) -> Result<(), Error> {
+    let shape = args.attention.shape();
+    let split = Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), &shape)?;
+    record_split(k, rec, label, args, &split)
+}
+
+/// As [`record`], with a given cut.
+pub(super) fn record_split(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &DecodeArgs<'_>,
+    split: &Split,
+) -> Result<(), Error> {
     let (a, policy, shape) = (&args.attention, &k.policy().attention, args.attention.shape());
     let (q, out, cache) = (a.q, a.out, &a.cache);
     cache.check(OP)?;
@@ -84,11 +97,10 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &DecodeArgs<'_
         let reason = format!("{:?} columns", [q, args.k, args.v, out].map(|m| m.width));
         return Ok(refuse(OP, reason)?);
     }
-    let split = Split::of(policy, k.subgroup_size(), k.caps(), &shape)?;
     let extent = Extent::of(split.key_block, a.max_keys, a.window);
-    let pass = pass(a, &split, &extent)?;
+    let pass = pass(a, split, &extent)?;
     for first in (0..a.rows).step_by(pass as usize) {
-        record_rows(k, rec, label, args, (&split, &extent), first, pass.min(a.rows - first))?;
+        record_rows(k, rec, label, args, (split, &extent), first, pass.min(a.rows - first))?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ use crate::Kernel;
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use decode::DecodeArgs;
 pub use matrix::{MatrixPolicy, MatrixTile, matrix_candidates, matrix_of};
-pub use policy::{AttentionPolicy, Shape, Split, Variant, select};
+pub use policy::{AttentionPolicy, Shape, Split, Variant, select, split_candidates};
 pub use suite::suite;
 pub use tile::{Tile, TilePolicy, candidates};
 

@@ -3,7 +3,7 @@
 use super::matrix::{MatrixPolicy, MatrixTile};
 use super::tile::{LANES, Tile, TilePolicy};
 use crate::launch::{refuse, threads};
-use crate::{DeviceClass, Precision, Unsupported};
+use crate::{DeviceClass, Kernels, Precision, Unsupported};
 use zinc_vulkan::Capabilities;
 
 /// Tuning of attention.
@@ -285,6 +285,25 @@ impl Split {
             (9, self.ahead),
         ]
     }
+}
+
+/// Cuts of a shape that a sweep tries, the policy's own first. They give the same bits.
+pub fn split_candidates(k: &Kernels, shape: &Shape) -> Vec<Split> {
+    let own = k.policy().attention;
+    let mut all: Vec<Split> = Vec::new();
+    let mut add = |policy: &AttentionPolicy| {
+        let split = Split::of(policy, k.subgroup_size(), k.caps(), shape).ok();
+        all.extend(split.filter(|s| !all.contains(s)));
+    };
+    add(&own);
+    for threads in [64, 128, 256] {
+        for heads in [1, 2, 4, 8] {
+            for (ahead, at_once) in [(4, 64), (8, 16), (8, 32), (8, 64), (8, 128), (16, 64)] {
+                add(&AttentionPolicy { threads, heads, ahead, at_once, ..own });
+            }
+        }
+    }
+    all
 }
 
 /// Shared memory of `split.glsl` on a cache of f32.

@@ -1,0 +1,105 @@
+// attention_matrix.comp: queries, keys and values on their way through shared memory.
+
+uint two_halves(float a, float b) {
+    return half_bits(clamp(a, -65504.0, 65504.0)) | half_bits(clamp(b, -65504.0, 65504.0)) << 16;
+}
+
+uvec4 eight_halves(vec4 a, vec4 b) {
+    return uvec4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
+}
+
+uvec4 load_chunk(uvec2 cache, uint row, uint size, uint chunk) {
+    KvChunk chunk_bits = kv_load(kv_address(cache, row, size), chunk);
+#ifdef KV_F16
+    return chunk_bits;
+#else
+    return eight_halves(chunk_bits.low, chunk_bits.high);
+#endif
+}
+
+uint visible_from(uint position) {
+    return p.window != 0 && position >= p.window ? position + 1 - p.window : 0;
+}
+
+// The subgroups of a row group wait for each other's shared memory.
+void sync_row_group() {
+    if (COLUMN_GROUPS > 1) {
+        barrier();
+    } else {
+        subgroupBarrier();
+    }
+}
+
+void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) {
+    for (uint i = self; i < KEYS; i += THREADS) {
+        uint position = clamp(base + i, low, high);
+        cache_row[half_ * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
+    }
+}
+
+void load_keys(uint half_, uint slice) {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
+        uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
+        bits[j] = load_chunk(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE, min(chunk, KEY_CHUNKS - 1));
+        if (chunk >= KEY_CHUNKS) bits[j] = uvec4(0);
+    }
+}
+
+void store_keys() {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
+        uint i = self + j * THREADS;
+        if (i < KEY_ITEMS) stage[buffer_ * BUFFER + i / STAGE_CHUNKS * KEY_STRIDE + i % STAGE_CHUNKS] = bits[j];
+    }
+}
+
+void load_values(uint half_, uint first_key) {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
+        uint row = cache_row[half_ * KEYS + first_key + i / COLUMN_CHUNKS];
+        bits[j] = load_chunk(p.v_cache, row, VALUE_SIZE, min(chunk, VALUE_CHUNKS - 1));
+        if (chunk >= VALUE_CHUNKS) bits[j] = uvec4(0);
+    }
+}
+
+void store_values() {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = self + j * THREADS;
+        if (i < VALUE_ITEMS) stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + i % COLUMN_CHUNKS] = bits[j];
+    }
+}
+
+// Eight elements of a query, 0 where there are none.
+uvec4 query_chunk(uint m, uint chunk) {
+    uint row = tile_row + m / HEADS, h = m % HEADS;
+    if (m >= ROWS * HEADS || row >= p.row_count || h >= heads || chunk >= KEY_CHUNKS) return uvec4(0);
+    uint from = row * p.q_stride + (first_head + h) * KEY_SIZE + 8 * chunk;
+    vec4 low, high;
+    if (ALIGNED) {
+        low = Vec4In(p.q).v[from / 4];
+        high = Vec4In(p.q).v[from / 4 + 1];
+    } else {
+        low = vec4(p.q.v[from], p.q.v[from + 1], p.q.v[from + 2], p.q.v[from + 3]);
+        high = vec4(p.q.v[from + 4], p.q.v[from + 5], p.q.v[from + 6], p.q.v[from + 7]);
+    }
+    precise vec4 low_scaled = low * p.query_scale, high_scaled = high * p.query_scale;
+    return eight_halves(low_scaled, high_scaled);
+}
+
+void load_queries() {
+    [[unroll]] for (uint pass = 0; pass < QUERY_PASSES; pass++) {
+        barrier();
+        for (uint i = self; i < QUERIES * QUERY_CHUNKS; i += THREADS) {
+            uint m = i / QUERY_CHUNKS, t = i % QUERY_CHUNKS;
+            stage[m * QUERY_STRIDE + t] = query_chunk(m, pass * QUERY_CHUNKS + t);
+        }
+        barrier();
+        [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+            [[unroll]] for (uint s = 0; s < QUERY_STEPS; s++) {
+                uint step_ = pass * QUERY_STEPS + s;
+                if (step_ >= KEY_STEPS) break;
+                uint at = (first_query + t * M) * QUERY_STRIDE + s * K / 8;
+                coopMatLoad(query[t * KEY_STEPS + step_], stage, at, QUERY_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! `glsl/format.md` says what a shader may rely on and what a quant format's GLSL provides.
 #![forbid(unsafe_code)]
 
+mod counters;
 mod error;
 mod launch;
 mod mat;
@@ -38,6 +39,7 @@ pub use policy::{DeviceClass, DotShape, GemvShape, Policy, Precision};
 pub use row::RowInfo;
 pub use shader::{Shader, shader, shaders};
 
+use counters::Counters;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use suite::CaseResult;
@@ -101,6 +103,7 @@ pub struct Kernels {
     device: Device,
     policy: Arc<Policy>,
     pipelines: Arc<Mutex<HashMap<Key, Pipeline>>>,
+    counters: Arc<Mutex<Counters>>,
 }
 
 /// Stem, index of the variant, specialisation.
@@ -114,7 +117,12 @@ impl Kernels {
 
     /// The kernels with another policy: for measurements.
     pub fn with_policy(device: &Device, policy: Policy) -> Kernels {
-        Kernels { device: device.clone(), policy: Arc::new(policy), pipelines: Arc::default() }
+        Kernels {
+            device: device.clone(),
+            policy: Arc::new(policy),
+            pipelines: Arc::default(),
+            counters: Arc::default(),
+        }
     }
 
     /// The device.

@@ -52,7 +52,7 @@ impl Precision {
 }
 
 /// Tuning for a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The class.
     pub class: DeviceClass,

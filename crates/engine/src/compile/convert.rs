@@ -28,6 +28,7 @@ pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
                     call: Call::Convert { x: from, parts, out },
                     ops: vec![],
                     product: None,
+                    work: None,
                 });
                 out
             });

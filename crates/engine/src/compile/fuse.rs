@@ -147,7 +147,7 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Vec<Step> {
                 None => continue,
             },
         };
-        steps.push(Step { layer: node.layer, label: node.label, call, ops, product: None });
+        steps.push(Step { layer: node.layer, label: node.label, call, ops, product: None, work: None });
     }
     steps
 }

@@ -13,6 +13,7 @@ mod scratch;
 mod select;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use crate::{Products, Unsupported};
 pub use call::{Call, InputNorm};
@@ -91,9 +92,23 @@ pub struct Step {
     pub ops: Vec<usize>,
     /// The kernel of a product; `None` for every other call.
     pub product: Option<Product>,
+    /// Memory that the product needs beside its operands: behind the rows of this buffer.
+    pub work: Option<ActId>,
 }
 
 impl Step {
+    /// The product's class and columns, where the call is one of whole matrices.
+    fn class(&self, plan: &Plan, shape: Shape) -> Option<(ProductClass, u32)> {
+        let (weight, gated, out) = match self.call {
+            Call::Linear { weight, out, .. } => (weight, false, out),
+            Call::GatedLinear { gate, out, .. } => (gate, true, out),
+            _ => return None,
+        };
+        let w = plan.weight(weight);
+        let class = ProductClass { format: w.format, m: w.m, k: w.k, gated };
+        Some((class, shape.of(plan.act(out.act).rows)))
+    }
+
     /// `3.ffn_down`, or the label alone outside the layers.
     pub fn full_label(&self) -> String {
         match self.layer {
@@ -194,9 +209,10 @@ impl<'a> Compiler<'a> {
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
         // A choice's lists follow its rows.
-        let lists: Vec<(ActId, u64)> =
+        let mut lists: Vec<(ActId, u64)> =
             choices.groupings.iter().map(|(&act, g)| (act, g.list_bytes())).collect();
-        let packed = convert::insert(plan, &mut steps);
+        let mut packed = convert::insert(plan, &mut steps);
+        work::insert(plan, shape, &mut steps, &mut packed, &mut lists);
         let scratch = scratch::assign(plan, &packed, &steps, (&aliases, &lists), shape, !target.keep);
         Ok(Schedule { shape, steps, scratch, groupings: choices.groupings })
     }

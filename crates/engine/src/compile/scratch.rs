@@ -69,6 +69,9 @@ pub(super) fn assign(
             let life = lives[resolve(c).act.index()].get_or_insert((epoch, epoch));
             life.1 = epoch;
         }
+        if let Some(work) = step.work {
+            lives[work.index()] = Some((epoch, epoch));
+        }
     }
     // Choices of experts, small as they are, are there for whoever wants to know them.
     for (act, _) in behind {

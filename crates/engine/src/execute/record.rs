@@ -123,6 +123,13 @@ impl<'a> Recording<'a> {
         Ok(Some(self.mat(self.executor.plan.logits)?.bytes(rows)?))
     }
 
+    /// The memory of a product beside its operands.
+    fn work(&self, step: &Step) -> Result<Option<Slice>, Error> {
+        let Some(act) = step.work else { return Ok(None) };
+        let offset = self.place(Cols { act, first: 0, width: 1 })?.behind();
+        Ok(Some(self.scratch.slice(offset, self.scratch.len() - offset)?))
+    }
+
     /// Records one step of the schedule.
     pub fn step(&self, rec: &mut Recorder, step: &Step) -> Result<(), Error> {
         let k = &self.executor.kernels;
@@ -188,7 +195,7 @@ impl<'a> Recording<'a> {
                     epilogue,
                     out,
                 };
-                product::record(k, rec, label, &args, product(step)?)?;
+                product::record(k, rec, label, &args, product(step)?, self.work(step)?.as_ref())?;
             }
             Call::GatedLinear { x, norm, gate, up, kind, out } => {
                 let (weights, up, epilogue) =
@@ -196,7 +203,7 @@ impl<'a> Recording<'a> {
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
                 let args =
                     gemv::Args { weights, up, x, norm: self.input_norm(norm), columns: rows, epilogue, out };
-                product::record(k, rec, label, &args, product(step)?)?;
+                product::record(k, rec, label, &args, product(step)?, self.work(step)?.as_ref())?;
             }
             Call::Rope { x, head_size, table, pairing, out } => {
                 let (x, out, rotation) = (self.mat(x)?, self.mat(out)?, self.rotation(table, pairing));

@@ -5,6 +5,7 @@ use super::{Args, ConvertArgs, Packed, Tile, convert, record};
 use crate::gemv::{Epilogue, Gate, ProductClass, Weights};
 use crate::rounds::{fill, rounds};
 use crate::{Error, Kernels, Mat};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use zinc_vulkan::{MemoryKind, RecorderOptions, Slice};
@@ -42,6 +43,7 @@ pub struct Bench<'a> {
     x: Slice,
     packed: Slice,
     out: Slice,
+    partials: RefCell<Option<Slice>>,
 }
 
 impl<'a> Bench<'a> {
@@ -69,7 +71,8 @@ impl<'a> Bench<'a> {
         let packed = alloc(Packed::bytes_for(columns, k), "bench packed")?;
         let out = alloc(4 * u64::from(m) * u64::from(columns), "bench out")?;
         fill(device, weights.iter().chain([&x]))?;
-        Ok(Bench { kernels, class, columns, weights, matrix, x, packed, out })
+        let partials = RefCell::new(None);
+        Ok(Bench { kernels, class, columns, weights, matrix, x, packed, out, partials })
     }
 
     /// Makes the pipelines of tiles, several at a time: a driver may take a second for one. What does not compile is told when it is measured.
@@ -87,6 +90,16 @@ impl<'a> Bench<'a> {
         });
     }
 
+    /// Memory for the sums of a tile's parts; kept for the next tile.
+    fn partials(&self, tile: &Tile) -> Result<Option<Slice>, Error> {
+        let bytes = tile.partial_bytes(self.class.m, self.columns, self.class.gated);
+        let mut kept = self.partials.borrow_mut();
+        if bytes > kept.as_ref().map_or(0, Slice::len) {
+            *kept = Some(self.kernels.device().alloc(MemoryKind::Device, bytes, "bench partials")?.all());
+        }
+        Ok(kept.clone().filter(|_| bytes > 0))
+    }
+
     /// Times the product with a tile, each after a conversion of its columns: `repeats` rounds over all matrices, after work of `warm_up`.
     ///
     /// # Errors
@@ -96,6 +109,7 @@ impl<'a> Bench<'a> {
         let ProductClass { format, m, k, gated } = class;
         let options = RecorderOptions { label: "bench gemm".into(), timestamps: true, ..Default::default() };
         let mut rec = kernels.device().recorder(&options)?;
+        let partials = self.partials(tile)?;
         let packed = Packed { slice: &self.packed, offset: 0, rows: columns, k };
         for weights in &self.weights {
             let x = Mat::dense(&self.x, k);
@@ -107,6 +121,7 @@ impl<'a> Bench<'a> {
                 x: packed,
                 epilogue: Epilogue::default(),
                 out: Mat::dense(&self.out, m),
+                partials: partials.as_ref(),
             };
             record(kernels, &mut rec, "gemm", &args, tile)?;
         }

@@ -13,7 +13,7 @@
 
 use super::gemm_op::{KERNEL, Params, specialization, variant};
 use super::policy::GemmShape;
-use super::{Packed, Tile, matrix_of};
+use super::{Packed, Tile, cost, matrix_of};
 use crate::gemv::{ExpertArgs, ProductClass, Weights, check_experts};
 use crate::launch::{Launch, refuse};
 use crate::moe::Grouping;
@@ -38,16 +38,22 @@ pub fn group(
     rows: u32,
 ) -> Result<Grouping, Unsupported> {
     let mean = (rows * top_k).div_ceil(experts);
-    let cost = |shape: &&GemmShape| {
-        (tiles(mean, shape.columns) * f64::from(shape.columns) * 1e6 / f64::from(shape.rate)) as u64
+    let matrix = matrix_of(by.caps);
+    // What a row of an expert's matrix costs a busy device.
+    let cost = |shape: &GemmShape| {
+        let of_class = |class: &ProductClass| {
+            let tile = Tile::of(shape, matrix, class.gated);
+            cost::step(by.policy, class, &tile) / f64::from(tile.rows * tile.step)
+        };
+        tiles(mean, shape.columns) * classes.iter().map(of_class).sum::<f64>()
     };
     let all = |columns: u32| -> Result<Grouping, Unsupported> {
         let grouping = Grouping::tiled(columns, experts, top_k, rows)?;
         classes.iter().try_for_each(|class| select_experts(by, class, &grouping).map(drop))?;
         Ok(grouping)
     };
-    let mut shapes: Vec<&GemmShape> = by.policy.gemm.shapes(matrix_of(by.caps)).iter().collect();
-    shapes.sort_by_key(cost);
+    let mut shapes: Vec<&GemmShape> = by.policy.gemm.shapes(matrix).iter().collect();
+    shapes.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
     let mut refused = Unsupported { op: "expert_linear", format: None, reason: "no tiles at all".into() };
     for shape in shapes {
         match all(shape.columns) {
@@ -70,17 +76,16 @@ pub fn select_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> R
     }
     let (gemm, matrix) = (&by.policy.gemm, matrix_of(by.caps));
     let groups = tiles(g.mean(), g.columns()) * f64::from(g.used());
-    // Rounds of workgroups, times what a workgroup takes.
-    let cost = |(tile, shape): &(Tile, &GemmShape)| {
-        let groups = (groups * f64::from(m.div_ceil(tile.rows))) as u64;
-        let each = u64::from(shape.rows * shape.columns) * 1000 / u64::from(shape.rate);
-        groups.div_ceil(u64::from(gemm.workgroups)) * each
+    let cost = |tile: &Tile| {
+        cost::of_groups(by.policy, class, tile, (groups * f64::from(m.div_ceil(tile.rows))) as u64)
     };
     let wide = gemm.shapes(matrix).iter().filter(|s| s.columns == g.columns());
-    let tiles = wide.map(|shape| (Tile::of(shape, matrix, gated), shape));
-    let fits = |tile: &Tile| tile.check_experts(by.caps, by.policy.subgroup_size, format, gated).is_ok();
-    match tiles.filter(|(tile, _)| fits(tile)).min_by_key(cost) {
-        Some((tile, _)) => Ok(tile),
+    let tiles = wide.map(|shape| Tile::of(shape, matrix, gated));
+    let fits = |tile: &Tile| {
+        tile.check_experts(by.caps, by.policy.subgroup_size, format, gated).is_ok() && tile.steps(k).is_some()
+    };
+    match tiles.filter(fits).min_by(|a, b| cost(a).total_cmp(&cost(b))) {
+        Some(tile) => Ok(tile),
         None => fail(format!("no tile of {} columns fits this device", g.columns())),
     }
 }
@@ -143,6 +148,8 @@ pub fn record_experts(
                 Binding::read(up_bias.as_ref().unwrap_or(&scales)),
                 Binding::read(&args.lists.slice(0, g.list_bytes())?),
                 Binding::write(&args.out.bytes(g.rows)?),
+                Binding::read(&scales),
+                Binding::read(&scales),
             ],
             params: bytemuck::bytes_of(&params),
             groups: [1, m.div_ceil(tile.rows), g.batches()],

@@ -8,6 +8,8 @@
 // tile in matrices of TM × TN × TK (VK_KHR_cooperative_matrix). MATRIX=portable: each invocation computes SUB_ROWS × SUB_COLUMNS results itself.
 //
 // With EXPERTS columns are slots of rows (expert_slots.glsl), gathered on their way to shared memory and scattered on their way out.
+// With IN_PARTS the workgroups of a tile (z) each take a part of the steps and leave their sums in `partials`; the one that comes last adds
+// them up in the order of the parts, whichever it is itself, and finishes the tile.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -38,6 +40,10 @@ layout(constant_id = 14) const float ALPHA = 0.0; // of oai_swiglu
 layout(constant_id = 15) const float LIMIT = 0.0;
 layout(constant_id = 16) const uint EXPERTS = 0;
 layout(constant_id = 17) const uint SLOTS = 1;
+layout(constant_id = 20) const bool IN_PARTS = false;
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -48,6 +54,8 @@ layout(push_constant, scalar) uniform Push {
     F32In residual; // with GATE the bias of up
     F32In choice;
     F32 result;
+    Partials partials; // by tile, part, unit and sum
+    Counters done; // parts of a tile that are done, by tile; 0 before and after
     uint m;
     uint k;
     uint row_bytes;
@@ -99,10 +107,11 @@ const uint UNIT_ROWS = ROWS / SUB_ROWS;
 const uint ROW_MATRICES = SUB_ROWS / TM;
 const uint W_MATRICES = MATRICES * ROW_MATRICES;
 const uint COLUMN_MATRICES = SUB_COLUMNS / TN;
+const uint UNITS = UNIT_ROWS * (COLUMNS / SUB_COLUMNS);
 const uint SUMS = W_MATRICES * COLUMN_MATRICES;
+const uint PART = UNITS * SUMS * TM * TN; // elements of a part's sums
 #define Sum coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>
 // A result's matrices of each subgroup, on their way out.
-const uint UNITS = UNIT_ROWS * (COLUMNS / SUB_COLUMNS);
 shared float results[UNITS * MATRICES * TM * TN];
 
 // The results of a matrix that lies within the result, as `finish`.
@@ -129,16 +138,18 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
 // Finishes the results of matrix number i of a subgroup: where all of it is wanted, in its own registers, else through shared memory, since which lane
 // has which element is the driver's affair. A macro, since a loop around so much code is not unrolled everywhere, and sums that are
 // indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
+// What is beyond the subgroup's matrices is never executed, but Mesa 26 does not compile an index beyond an array.
+#define SUM(i) sums[(i) % SUMS]
 #define RESULTS(i) \
     if (i < ROW_MATRICES * COLUMN_MATRICES) { \
         const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES; \
         const uint row = first_row + unit_row + r * TM, column = first_column + unit_column + c * TN; \
         if (whole && row + TM <= p.m && column + TN <= p.columns) { \
-            finish_matrix(row, column, sums[c * W_MATRICES + r], sums[c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r]); \
+            finish_matrix(row, column, SUM(c * W_MATRICES + r), SUM(c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r)); \
         } else { \
             const uint own = gl_SubgroupID * MATRICES * TM * TN; \
             [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
-                coopMatStore(sums[c * W_MATRICES + j * ROW_MATRICES + r], results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+                coopMatStore(SUM(c * W_MATRICES + j * ROW_MATRICES + r), results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
             } \
             subgroupMemoryBarrierShared(); \
             subgroupBarrier(); \
@@ -149,12 +160,32 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
             subgroupBarrier(); \
         } \
     }
+
+// Sums of the subgroup in a part of the tile.
+uint place(uint part, uint i) {
+    return part * PART + (gl_SubgroupID * SUMS + i) * TM * TN;
+}
+#define STORE_SUM(part, i) coopMatStore(SUM(i), p.partials.v, place(part, i), TM, gl_CooperativeMatrixLayoutColumnMajor)
+#define LOAD_SUM(part, i, sum) coopMatLoad(sum, p.partials.v, place(part, i), TM, gl_CooperativeMatrixLayoutColumnMajor)
+#define EACH_4(DO, i) DO(i) DO((i + 1)) DO((i + 2)) DO((i + 3))
+#define EACH_16(DO, i) EACH_4(DO, i) EACH_4(DO, (i + 4)) EACH_4(DO, (i + 8)) EACH_4(DO, (i + 12))
+#define EACH_SUM(DO) EACH_16(DO, 0) EACH_16(DO, 16)
 #define RESULTS_4(i) RESULTS(i) RESULTS((i + 1)) RESULTS((i + 2)) RESULTS((i + 3))
 #else
 const uint W_SUMS = MATRICES * SUB_ROWS;
 const uint SUMS = W_SUMS * SUB_COLUMNS;
 const uint UNIT_COLUMNS = COLUMNS / SUB_COLUMNS;
 #define Sum float
+const uint PART = SUMS * THREADS;
+
+// Sums of the invocation in a part of the tile.
+uint place(uint part, uint i) {
+    return part * PART + i * THREADS + gl_LocalInvocationIndex;
+}
+#define SUM(i) sums[i]
+#define STORE_SUM(part, i) p.partials.v[place(part, i)] = SUM(i)
+#define LOAD_SUM(part, i, sum) sum = p.partials.v[place(part, i)]
+#define EACH_SUM(DO) [[unroll]] for (uint i = 0; i < SUMS; i++) { DO(i) }
 
 float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {
     vec2 v = unpackHalf2x16(a.x);
@@ -167,6 +198,29 @@ float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {
     return fma(v.y, high.w, fma(v.x, high.z, sum));
 }
 #endif
+
+// With IN_PARTS: what is done to each sum, for the reason of RESULTS. Those of four parts are loaded together where there are few, so that one load does not
+// wait for the other.
+const uint LOADS = SUMS < 4 ? 4 : 1;
+#define LEAVE_SUM(i) if (i < SUMS) STORE_SUM(own + gl_WorkGroupID.z, i);
+#define CLEAR_SUM(i) if (i < SUMS) SUM(i) = Sum(0.0);
+#define ADD_SUM(i) \
+    if (i < SUMS) { \
+        Sum one, two, three, four; \
+        LOAD_SUM(own + part, i, one); \
+        if (LOADS > 1) { \
+            LOAD_SUM(own + min(part + 1, parts - 1), i, two); \
+            LOAD_SUM(own + min(part + 2, parts - 1), i, three); \
+            LOAD_SUM(own + min(part + 3, parts - 1), i, four); \
+        } \
+        SUM(i) = SUM(i) + one; \
+        if (LOADS > 1) { \
+            if (part + 1 < parts) SUM(i) = SUM(i) + two; \
+            if (part + 2 < parts) SUM(i) = SUM(i) + three; \
+            if (part + 3 < parts) SUM(i) = SUM(i) + four; \
+        } \
+    }
+shared uint parts_before;
 
 void multiply() {
     // `finish` comes after barriers.
@@ -187,15 +241,24 @@ void multiply() {
     Codes codes[W_TASKS];
     uvec4 packed[X_TASKS];
     find_rows(first_row, rows);
-    load_ahead(0, first_column, rows, plane, codes, packed);
-    store_ahead(0, 0, rows, codes, packed);
+    uint first = 0, steps = (p.k + STEP - 1) / STEP;
+    const uint parts = IN_PARTS ? gl_NumWorkGroups.z : 1;
+    if (IN_PARTS) {
+        first = gl_WorkGroupID.z * steps / parts;
+        steps = (gl_WorkGroupID.z + 1) * steps / parts;
+    }
+    load_ahead(first * CHUNKS, first_column, rows, plane, codes, packed);
+    store_ahead(BUFFERS > 1 ? first % 2 : 0, first * CHUNKS, rows, codes, packed);
     barrier();
-    const uint steps = (p.k + STEP - 1) / STEP;
-    for (uint i = 0; i < steps; i++) {
+#ifdef MATRIX_KHR
+    // Columns that nobody wants are not multiplied; they fill up the last tile.
+    const bool live = first_column + unit_column < (EXPERTS != 0 ? own_columns : p.columns);
+#endif
+    for (uint i = first; i < steps; i++) {
         const uint slot = BUFFERS > 1 ? i % 2 : 0;
         if (i + 1 < steps) load_ahead((i + 1) * CHUNKS, first_column, rows, plane, codes, packed);
 #ifdef MATRIX_KHR
-        [[unroll]] for (uint k = 0; k < STEP / TK; k++) {
+        if (live) [[unroll]] for (uint k = 0; k < STEP / TK; k++) {
             coopmat<float16_t, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> w[W_MATRICES];
             [[unroll]] for (uint r = 0; r < W_MATRICES; r++) {
                 uint row = slot * W_ROWS + r / ROW_MATRICES * ROWS + unit_row + r % ROW_MATRICES * TM;
@@ -229,6 +292,24 @@ void multiply() {
         if (BUFFERS == 1) barrier();
         if (i + 1 < steps) store_ahead(BUFFERS > 1 ? 1 - slot : 0, (i + 1) * CHUNKS, rows, codes, packed);
         barrier();
+    }
+
+    if (IN_PARTS) {
+        const uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, own = tile * parts;
+        EACH_SUM(LEAVE_SUM)
+        memoryBarrierBuffer();
+        barrier();
+        if (gl_LocalInvocationIndex == 0) {
+            parts_before = atomicAdd(p.done.v[tile], 1);
+            if (parts_before + 1 == parts) p.done.v[tile] = 0;
+        }
+        barrier();
+        if (parts_before + 1 < parts) return;
+        memoryBarrierBuffer();
+        EACH_SUM(CLEAR_SUM)
+        [[dont_unroll]] for (uint part = 0; part < parts; part += LOADS) {
+            EACH_SUM(ADD_SUM)
+        }
     }
 
 #ifdef MATRIX_KHR

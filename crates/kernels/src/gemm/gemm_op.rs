@@ -6,10 +6,10 @@ use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
-use zinc_vulkan::{Binding, Recorder};
+use zinc_vulkan::{Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "gemm", bindings: 8, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "gemm", bindings: 10, params_bytes: size_of::<Params>() as u32 };
 
 /// A product.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,8 @@ pub struct Args<'a> {
     pub epilogue: Epilogue<'a>,
     /// `x.rows` rows of `m` elements.
     pub out: Mat<'a>,
+    /// Memory for the sums of parts: [`Tile::partial_bytes`] that nobody else uses meanwhile, wherever there are any.
+    pub partials: Option<&'a Slice>,
 }
 
 #[repr(C)]
@@ -67,6 +69,16 @@ pub fn record(
     let weight = slice.slice(0, row_bytes * u64::from(m))?;
     let up = args.up.map(|(_, up)| up.slice.slice(0, row_bytes * u64::from(m))).transpose()?;
     let bias = args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?;
+    let groups = [columns.div_ceil(tile.columns), m.div_ceil(tile.rows), tile.parts];
+    let split = match (tile.partial_bytes(m, columns, args.up.is_some()), args.partials) {
+        (0, _) => None,
+        (bytes, Some(partials)) => {
+            Some((partials.slice(0, bytes)?, kernels.counters(groups[0] * groups[1])?))
+        }
+        (bytes, None) => {
+            return Ok(refuse("linear", format!("{} parts without {bytes} bytes for sums", tile.parts))?);
+        }
+    };
     let params = Params {
         m,
         k,
@@ -94,9 +106,11 @@ pub fn record(
                 Binding::read(residual.as_ref().unwrap_or(&scales)),
                 Binding::read(&scales),
                 Binding::write(&out),
+                split.as_ref().map_or(Binding::read(&scales), |(partials, _)| Binding::write(partials)),
+                split.as_ref().map_or(Binding::read(&scales), |(_, done)| Binding::write(done)),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: [columns.div_ceil(tile.columns), m.div_ceil(tile.rows), 1],
+            groups,
             label,
         },
     )
@@ -115,6 +129,7 @@ pub(super) fn specialization(
     let flags = [bias, residual, gate.is_some()].map(u32::from);
     let of_gate = [gate.map_or(0, Gate::number), alpha.to_bits(), limit.to_bits()];
     values.extend((values.len() as u32..).zip(flags.into_iter().chain(of_gate)));
+    values.push((20, u32::from(tile.parts > 1)));
     values
 }
 
@@ -141,6 +156,9 @@ fn check(kernels: &Kernels, args: &Args<'_>, tile: &Tile) -> Result<(), Unsuppor
     let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(format.name), reason });
     if let Err(reason) = tile.check(kernels.caps(), kernels.subgroup_size(), format, args.up.is_some()) {
         return fail(reason);
+    }
+    if !k.is_multiple_of(tile.step) && tile.step > 64 || tile.parts > k.div_ceil(tile.step) {
+        return fail(format!("rows of {k} elements in {} parts of steps of {}", tile.parts, tile.step));
     }
     if args.x.k != k || args.out.width != m {
         return fail(format!("{} and {} columns for weights of {m}×{k}", args.x.k, args.out.width));

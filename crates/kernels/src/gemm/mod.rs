@@ -11,24 +11,32 @@
 //! on 128 lanes, 250 to 320 cycles, which other subgroups' products hide if registers leave room for them; loads from shared memory take 32 KiB of
 //! fragments for each 64 × 64 of a subgroup.
 //!
-//! Few columns leave most of a card idle with large tiles: 4,096 rows are 32 workgroups of 128. The choice ([`select`]) weighs tiles by the rounds that
-//! the device needs for their workgroups.
+//! Few columns leave most of a card idle with large tiles: 4,096 rows are 32 workgroups of 128. So K is cut into parts, and for a few rows of decoding
+//! tiles are narrow. The choice ([`select`]) weighs tiles and parts by what the busiest multiprocessor has to do (`cost.rs`).
+//!
+//! **Few columns** are to be bound by the weights' bytes. On an H200 4.5 TB/s are 34 bytes a nanosecond of each multiprocessor, and a load takes 0.8 µs: 27 KiB
+//! must be on the way at any time. A tile of 64 × 16 with steps of 64 has 2.3 KiB of Q4_K on the way and takes about 0.2 µs of a multiprocessor for a step
+//! (decoding 0.09, products 0.04, fragments 0.07), so a dozen of these workgroups, or half as many with steps of 128, keep it busy: 4,096
+//! rows are 64 tiles of 64, whence 16 to 24 parts.
 
 mod bench;
 mod convert;
+mod cost;
 mod experts;
 mod gemm_op;
 mod policy;
 pub(crate) mod suite;
 mod tile;
+mod tried;
 
 pub use bench::{Bench, BenchTiming};
 pub use convert::{ConvertArgs, Packed, convert};
 pub use experts::{group, record_experts, select_experts};
 pub use gemm_op::{Args, record};
-pub use policy::{GemmPolicy, GemmShape};
+pub use policy::{Costs, GemmPolicy, GemmShape};
 pub use suite::suite;
-pub use tile::{Matrix, Tile, candidates, matrix_of, select};
+pub use tile::{Matrix, Tile, matrix_of, select};
+pub use tried::candidates;
 
 use crate::Kernel;
 

@@ -4,16 +4,37 @@ use super::Matrix;
 use crate::DeviceClass;
 
 /// Tuning of products in tiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GemmPolicy {
     /// Fewest columns for which the fast policy takes tiles.
     pub from_columns: u32,
-    /// Workgroups that the device runs side by side.
-    pub workgroups: u32,
+    /// What the device's time is worth, to choose between tiles.
+    pub costs: Costs,
     /// Tiles on the device's own matrices.
     pub matrices: &'static [GemmShape],
     /// Tiles where it has none.
     pub portable: &'static [GemmShape],
+}
+
+/// What tiles cost on a device: see [`super::cost`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Multiprocessors: what workgroups are spread over.
+    pub units: u32,
+    /// Bytes of shared memory of one.
+    pub shared_memory: u32,
+    /// 32-bit registers of one.
+    pub registers: u32,
+    /// Nanoseconds from the loads of a step to its products, barriers included, that a workgroup which is alone waits.
+    pub latency: f64,
+    /// Picoseconds of a multiprocessor for decoding a weight to shared memory.
+    pub decode: f64,
+    /// The same for a multiply-add.
+    pub multiply: f64,
+    /// The same for an element that a subgroup (or invocation) loads from shared memory.
+    pub fragment: f64,
+    /// The same for a byte from memory or the second-level cache.
+    pub byte: f64,
 }
 
 /// A tile as a policy names it.
@@ -27,42 +48,61 @@ pub struct GemmShape {
     pub sub_rows: u32,
     /// Columns of it.
     pub sub_columns: u32,
+    /// Elements of K in shared memory at a time.
+    pub step: u32,
     /// Steps in shared memory, 1 or 2.
     pub buffers: u32,
-    /// Its speed on a busy device, relative to the others of the list.
-    pub rate: u32,
 }
 
 impl GemmShape {
-    const fn new(tile: (u32, u32), sub: (u32, u32), buffers: u32, rate: u32) -> GemmShape {
-        GemmShape { rows: tile.0, columns: tile.1, sub_rows: sub.0, sub_columns: sub.1, buffers, rate }
+    const fn new(tile: (u32, u32), sub: (u32, u32), step: u32) -> GemmShape {
+        GemmShape { rows: tile.0, columns: tile.1, sub_rows: sub.0, sub_columns: sub.1, step, buffers: 1 }
     }
 }
 
-/// Tiles of matrices for cards: a subgroup has 16 matrices of 16 × 16 sums, or fewer where that leaves the card idle.
+/// Tiles of matrices for cards: for prompts a subgroup has 16 matrices of 16 × 16 sums, or fewer where that leaves the card idle; for a few rows of
+/// decoding it has one or two, and longer steps keep more weights on the way.
 const CARD: &[GemmShape] = &[
-    GemmShape::new((128, 128), (64, 64), 1, 100),
-    GemmShape::new((64, 128), (32, 64), 1, 85),
-    GemmShape::new((128, 64), (64, 32), 1, 85),
-    GemmShape::new((64, 64), (32, 32), 1, 70),
-    GemmShape::new((32, 128), (32, 32), 1, 60),
-    GemmShape::new((32, 64), (32, 16), 1, 50),
-    GemmShape::new((64, 32), (32, 16), 1, 50),
-    GemmShape::new((32, 32), (16, 16), 1, 35),
-    GemmShape::new((64, 16), (16, 16), 1, 30),
+    GemmShape::new((128, 128), (64, 64), 64),
+    GemmShape::new((64, 128), (32, 64), 64),
+    GemmShape::new((128, 64), (64, 32), 64),
+    GemmShape::new((64, 64), (32, 32), 64),
+    GemmShape::new((32, 128), (32, 32), 64),
+    GemmShape::new((32, 64), (32, 16), 64),
+    GemmShape::new((128, 64), (32, 64), 128),
+    GemmShape::new((128, 32), (32, 32), 128),
+    GemmShape::new((64, 32), (16, 32), 128),
+    GemmShape::new((32, 32), (16, 16), 64),
+    GemmShape::new((128, 16), (32, 16), 128),
+    GemmShape::new((64, 16), (16, 16), 128),
+    GemmShape::new((64, 16), (16, 16), 64),
 ];
 
 /// Tiles of invocations: 4 × 4 sums each, or 8 × 4.
 const PLAIN: &[GemmShape] = &[
-    GemmShape::new((64, 64), (8, 4), 1, 100),
-    GemmShape::new((32, 64), (4, 4), 1, 80),
-    GemmShape::new((64, 16), (4, 4), 1, 60),
+    GemmShape::new((64, 64), (8, 4), 64),
+    GemmShape::new((32, 64), (4, 4), 64),
+    GemmShape::new((64, 16), (4, 4), 64),
 ];
 
 /// Short code for software drivers, which take seconds to compile an unrolled tile.
-const SMALL: &[GemmShape] = &[GemmShape::new((16, 16), (16, 16), 1, 100)];
+const SMALL: &[GemmShape] = &[GemmShape::new((16, 16), (16, 16), 64)];
 /// The same of invocations.
-const SMALL_PLAIN: &[GemmShape] = &[GemmShape::new((16, 32), (4, 4), 1, 100)];
+const SMALL_PLAIN: &[GemmShape] = &[GemmShape::new((16, 32), (4, 4), 64)];
+
+/// Of an H200. Steps of a workgroup that is alone on its multiprocessor take 750 ns with 16 × 16 results a subgroup and 1,260 with 64 × 64, full
+/// multiprocessors 1,000 ns for each of 128 × 128 (bench/results/2026-11-30-h200-gemm.json): 600 ns at the 460 TFLOP/s of products from registers,
+/// some 180 for 5 instructions a weight on 128 lanes, 280 for fragments at 128 bytes a cycle.
+const H200: Costs = Costs {
+    units: 132,
+    shared_memory: 228 << 10,
+    registers: 65_536,
+    latency: 700.0,
+    decode: 22.0,
+    multiply: 0.57,
+    fragment: 8.7,
+    byte: 27.0,
+};
 
 impl GemmPolicy {
     /// Tiles for who multiplies.
@@ -72,19 +112,21 @@ impl GemmPolicy {
 
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> GemmPolicy {
+        let card = GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, portable: PLAIN };
         match class {
-            DeviceClass::Nvidia => {
-                GemmPolicy { from_columns: 12, workgroups: 132, matrices: CARD, portable: PLAIN }
-            }
+            DeviceClass::Nvidia => GemmPolicy { from_columns: 9, ..card },
             DeviceClass::Amd => {
-                GemmPolicy { from_columns: 33, workgroups: 64, matrices: CARD, portable: PLAIN }
+                GemmPolicy { costs: Costs { units: 64, shared_memory: 64 << 10, ..H200 }, ..card }
             }
             DeviceClass::Other => {
-                GemmPolicy { from_columns: 33, workgroups: 32, matrices: CARD, portable: PLAIN }
+                GemmPolicy { costs: Costs { units: 32, shared_memory: 64 << 10, ..H200 }, ..card }
             }
-            DeviceClass::Software => {
-                GemmPolicy { from_columns: 17, workgroups: 2, matrices: SMALL, portable: SMALL_PLAIN }
-            }
+            DeviceClass::Software => GemmPolicy {
+                from_columns: 17,
+                costs: Costs { units: 2, latency: 0.0, ..H200 },
+                matrices: SMALL,
+                portable: SMALL_PLAIN,
+            },
         }
     }
 }

@@ -26,6 +26,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         }
         tiles(&mut s, matrix);
         epilogues(&mut s, tile);
+        parts(&mut s, tile);
     }
     s.finish()
 }
@@ -41,11 +42,29 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
     match matrix {
         Matrix::Portable => {
             // Whole subgroups: 8 × 8 invocations.
-            Tile { matrix, rows: 16, columns: 16, step: 64, sub_rows: 2, sub_columns: 2, buffers: 1 }
+            Tile {
+                matrix,
+                rows: 16,
+                columns: 16,
+                step: 64,
+                sub_rows: 2,
+                sub_columns: 2,
+                buffers: 1,
+                parts: 1,
+            }
         }
         Matrix::Khr { m, n, .. } => {
             let rows = if kernels.subgroup_size() > 32 { m } else { 2 * m };
-            Tile { matrix, rows, columns: 2 * n, step: 64, sub_rows: m, sub_columns: 2 * n, buffers: 1 }
+            Tile {
+                matrix,
+                rows,
+                columns: 2 * n,
+                step: 64,
+                sub_rows: m,
+                sub_columns: 2 * n,
+                buffers: 1,
+                parts: 1,
+            }
         }
     }
 }
@@ -94,7 +113,10 @@ fn run(
     let weights = w.weights();
     let out = s.output(x.rows as usize, weights.m as usize)?;
     let up = up.map(|(gate, w)| (gate, w.weights()));
-    let args = Args { weights, up, x: x.packed(), epilogue, out: out.mat() };
+    // Poisoned: NaN.
+    let bytes = tile.partial_bytes(weights.m, x.rows, up.is_some());
+    let partials = if bytes > 0 { Some(s.bytes(&vec![0xff; bytes as usize])?) } else { None };
+    let args = Args { weights, up, x: x.packed(), epilogue, out: out.mat(), partials: partials.as_ref() };
     s.run(|rec| record(s.kernels(), rec, "gemm", &args, &tile))?;
     Ok(out)
 }
@@ -132,21 +154,32 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
     }
 }
 
-/// Tiles of other proportions: (rows, columns, rows and columns of a unit, step, buffers); of matrices in units of their size.
+/// Tiles of other proportions and in parts: (rows, columns, rows and columns of a unit, step, buffers, parts); of matrices in units of their size.
 fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
     let all = match matrix {
         Matrix::Portable => {
-            vec![(16, 64, 2, 4, 64, 2), (64, 16, 8, 2, 64, 1), (8, 64, 1, 8, 32, 2), (64, 64, 8, 4, 64, 1)]
+            vec![
+                (16, 64, 2, 4, 64, 2, 1),
+                (64, 16, 8, 2, 64, 1, 1),
+                (8, 64, 1, 8, 32, 2, 5),
+                (64, 64, 8, 4, 64, 1, 1),
+                (32, 16, 2, 4, 128, 1, 2),
+            ]
         }
         Matrix::Khr { m, n, .. } => {
-            let unit = |rows, columns, sub_rows, sub_columns, step, buffers| {
-                (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers)
+            let unit = |rows, columns, sub_rows, sub_columns, step, buffers, parts| {
+                (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers, parts)
             };
-            vec![unit(2, 4, 1, 2, 64, 2), unit(4, 2, 2, 1, 32, 1)]
+            vec![
+                unit(2, 4, 1, 2, 64, 2, 1),
+                unit(4, 2, 2, 1, 32, 1, 3),
+                unit(4, 1, 1, 1, 128, 1, 2),
+                unit(2, 2, 1, 2, 256, 1, 3),
+            ]
         }
     };
-    for (rows, columns, sub_rows, sub_columns, step, buffers) in all {
-        let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers };
+    for (rows, columns, sub_rows, sub_columns, step, buffers, parts) in all {
+        let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts };
         for name in ["Q6_K", "Q8_0"] {
             let Some(format) = by_name(name) else { continue };
             if tile.check(s.kernels().caps(), s.kernels().subgroup_size(), format, false).is_err() {
@@ -155,6 +188,37 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
             let (m, n) = (2 * rows as usize + 1, columns as usize + 3);
             s.case(format!("{format} {tile:?}"), |s| case(s, format, m, n, 768, tile));
         }
+    }
+}
+
+/// A product in parts, with all that can be added or gated, is what it is in one: the sums differ by their order alone, and repeat bit for bit.
+fn parts(s: &mut Suite<'_>, tile: Tile) {
+    let Some(format) = by_name("Q4_K") else { return };
+    for (gated, parts) in [(false, 2), (false, 7), (true, 3)] {
+        s.case(format!("{parts} parts, gated {gated}, {}", tile.matrix.variant()), |s| {
+            let (m, n, k) = (2 * tile.rows as usize + 3, tile.columns as usize + 1, 1024);
+            let mut rng = s.rng();
+            let (w, up) =
+                (Weights::random(s, &mut rng, format, m, k)?, Weights::random(s, &mut rng, format, m, k)?);
+            let x = Host::random(&mut rng, n, k, 1.0);
+            let columns = Columns::of(s, &x, Layout::Columns)?;
+            let residual = s.upload(&Host::random(&mut rng, n, m, 1.0))?;
+            let bias = s.values(&rng.normals(m, 1.0))?;
+            let epilogue = Epilogue { bias: Some(&bias), residual: Some(residual.mat()) };
+            let epilogue = if gated { Epilogue::default() } else { epilogue };
+            let up = gated.then_some((Gate::SwiGlu, &up));
+            let whole = s.read(&run(s, &w, &columns, up, epilogue, tile)?)?;
+            let split = Tile { parts, ..tile };
+            let out = run(s, &w, &columns, up, epilogue, split)?;
+            for _ in 0..3 {
+                let again = s.read(&run(s, &w, &columns, up, epilogue, split)?)?;
+                if again.data != s.read(&out)?.data {
+                    return Err("other sums in another run".to_string().into());
+                }
+            }
+            let largest = whole.data.iter().fold(1f32, |a, v| a.max(v.abs()));
+            s.compare(&out, &whole, |_, _, _| 1e3 * f32::EPSILON * largest)
+        });
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a product is cut: the choice of a tile.
 
+use super::cost;
 use super::policy::GemmShape;
 use crate::gemv::ProductClass;
 use crate::{Policy, Unsupported};
@@ -60,7 +61,7 @@ pub fn matrix_of(caps: &Capabilities) -> Matrix {
     }
 }
 
-/// How the work is cut. The order of sums depends on `matrix` and the format alone.
+/// How the work is cut. The order of sums depends on `matrix`, `step`, `parts` and the format alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Who multiplies.
@@ -77,10 +78,14 @@ pub struct Tile {
     pub sub_columns: u32,
     /// Steps in shared memory, 1 or 2: with two, decoding the next one needs no barrier of its own.
     pub buffers: u32,
+    /// Parts of K, each multiplied by a workgroup of its own; the last to be done adds their sums up in order.
+    pub parts: u32,
 }
 
-/// Elements of K at a time where the format's chunks do not ask for more.
-const STEP: u32 = 64;
+/// Tiles of a product in parts at most: each has a counter.
+const MOST_SPLIT: u32 = 4096;
+/// Parts worth considering.
+const PARTS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32];
 
 /// The tile for a product of any number of columns: the one that takes the device least time by the policy's figures.
 ///
@@ -100,31 +105,58 @@ pub fn select(
     if !(k as usize).is_multiple_of(format.block_elems) {
         return fail(format!("rows of {k} elements are not whole blocks of {}", format.block_elems));
     }
-    let (gemm, matrix) = (&policy.gemm, matrix_of(caps));
-    // Rounds of workgroups, times what a workgroup takes.
-    let cost = |(tile, shape): &(Tile, &GemmShape)| {
-        let groups = u64::from(m.div_ceil(tile.rows)) * u64::from(columns.div_ceil(tile.columns));
-        let each = u64::from(shape.rows * shape.columns) * 1000 / u64::from(shape.rate);
-        groups.div_ceil(u64::from(gemm.workgroups)) * each
+    let matrix = matrix_of(caps);
+    let tiles = policy.gemm.shapes(matrix).iter().map(|shape| Tile::of(shape, matrix, gated));
+    let fits = |tile: &Tile| {
+        tile.check(caps, policy.subgroup_size, format, gated).is_ok() && tile.steps(k).is_some()
     };
-    let fits = |tile: &Tile| tile.check(caps, policy.subgroup_size, format, gated).is_ok();
-    let tiles = gemm.shapes(matrix).iter().map(|shape| (Tile::of(shape, matrix, gated), shape));
-    match tiles.filter(|(tile, _)| fits(tile)).min_by_key(cost) {
-        Some((tile, _)) => Ok(tile),
+    let cut = tiles.filter(fits).flat_map(|tile| in_parts(tile, class, columns));
+    let cost = |tile: &Tile| cost::nanoseconds(policy, class, columns, tile);
+    match cut.min_by(|a, b| cost(a).total_cmp(&cost(b))) {
+        Some(tile) => Ok(tile),
         None => fail("no tile of a product fits this device".into()),
     }
+}
+
+/// A tile with each number of parts that makes sense: at least two steps a part, since the first one of each waits for memory.
+pub(super) fn in_parts(tile: Tile, class: &ProductClass, columns: u32) -> impl Iterator<Item = Tile> {
+    let steps = tile.steps(class.k).unwrap_or(1);
+    let split = tile.tiles(class.m, columns) <= u64::from(MOST_SPLIT);
+    let sensible = move |&parts: &u32| parts == 1 || split && 2 * parts <= steps;
+    PARTS.into_iter().filter(sensible).map(move |parts| Tile { parts, ..tile })
 }
 
 impl Tile {
     pub(super) fn of(shape: &GemmShape, matrix: Matrix, gated: bool) -> Tile {
         let matrices = if gated { 2 } else { 1 };
-        let &GemmShape { rows, columns, sub_rows, sub_columns, buffers, .. } = shape;
+        let &GemmShape { rows, columns, sub_rows, sub_columns, step, buffers } = shape;
         let (rows, sub_rows) = (rows / matrices, sub_rows / matrices);
-        Tile { matrix, rows, columns, step: STEP, sub_rows, sub_columns, buffers }
+        Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts: 1 }
+    }
+
+    /// Steps over rows of `k` elements; `None` where they would not be whole. Packed columns are whole steps of 64 elements.
+    pub(super) fn steps(&self, k: u32) -> Option<u32> {
+        (self.step <= 64 || k.is_multiple_of(self.step)).then(|| k.div_ceil(self.step))
+    }
+
+    /// Tiles of a product.
+    pub(super) fn tiles(&self, m: u32, columns: u32) -> u64 {
+        u64::from(m.div_ceil(self.rows)) * u64::from(columns.div_ceil(self.columns))
+    }
+
+    /// Bytes of memory that a product in parts needs beside its operands.
+    pub fn partial_bytes(&self, m: u32, columns: u32, gated: bool) -> u64 {
+        let matrices = if gated { 2 } else { 1 };
+        match self.parts {
+            0 | 1 => 0,
+            parts => {
+                self.tiles(m, columns) * u64::from(matrices * self.rows * self.columns) * 4 * u64::from(parts)
+            }
+        }
     }
 
     /// Subgroups of a workgroup, or invocations in the portable variant.
-    fn units(&self) -> u32 {
+    pub(super) fn units(&self) -> u32 {
         (self.rows / self.sub_rows.max(1)) * (self.columns / self.sub_columns.max(1))
     }
 
@@ -163,7 +195,10 @@ impl Tile {
         if !parts.iter().all(|&(of, part)| whole(of, part)) || !(1..=2).contains(&buffers) {
             return Err(format!("{self:?} is not whole matrices"));
         }
-        if !whole(64, step) || !whole(step, format.chunk) {
+        if self.parts == 0 || self.parts > PARTS[PARTS.len() - 1] {
+            return Err(format!("{} parts", self.parts));
+        }
+        if !whole(64, step) && !whole(step, 64) || !whole(step, format.chunk) {
             return Err(format!("steps of {step} elements for chunks of {}", format.chunk));
         }
         let matrices = (sub_rows / m) * (sub_columns / n);
@@ -210,61 +245,6 @@ impl Tile {
             [self.threads(subgroup_size), rows, columns, step, sub_rows, sub_columns, buffers, m, n, k];
         (0..).zip(values).collect()
     }
-}
-
-/// Rows and columns of a workgroup and of a subgroup that are worth measuring on matrices.
-const TRIED: [((u32, u32), (u32, u32)); 25] = [
-    ((256, 64), (64, 32)),
-    ((256, 64), (64, 64)),
-    ((128, 256), (64, 64)),
-    ((128, 128), (64, 64)),
-    ((128, 128), (64, 32)),
-    ((128, 128), (32, 64)),
-    ((128, 128), (32, 32)),
-    ((128, 64), (64, 32)),
-    ((128, 64), (32, 32)),
-    ((64, 256), (64, 64)),
-    ((64, 256), (32, 64)),
-    ((64, 128), (64, 32)),
-    ((64, 128), (32, 64)),
-    ((64, 128), (32, 32)),
-    ((64, 64), (32, 32)),
-    ((64, 64), (32, 16)),
-    ((64, 32), (32, 16)),
-    ((64, 32), (16, 32)),
-    ((32, 128), (32, 32)),
-    ((32, 64), (32, 16)),
-    ((32, 64), (16, 32)),
-    ((32, 32), (16, 16)),
-    ((128, 16), (32, 16)),
-    ((64, 16), (16, 16)),
-    ((32, 16), (16, 16)),
-];
-
-/// The same of invocations.
-const TRIED_PORTABLE: [((u32, u32), (u32, u32)); 6] = [
-    ((64, 64), (8, 4)),
-    ((64, 64), (8, 8)),
-    ((64, 64), (4, 4)),
-    ((32, 64), (4, 4)),
-    ((64, 32), (4, 4)),
-    ((64, 16), (4, 4)),
-];
-
-/// The tiles worth measuring for a product with `columns` columns that fit the device: on its matrices where it has any, and the portable ones.
-pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, columns: u32) -> Vec<Tile> {
-    let matrix = matrix_of(caps);
-    let own = TRIED.iter().filter(|_| matrix != Matrix::Portable).map(|t| (matrix, t));
-    let all = own.chain(TRIED_PORTABLE.iter().map(|t| (Matrix::Portable, t)));
-    let shapes = all.flat_map(|(matrix, &((rows, columns), (sub_rows, sub_columns)))| {
-        let shape = move |buffers| GemmShape { rows, columns, sub_rows, sub_columns, buffers, rate: 1 };
-        [1, 2].map(|buffers| Tile::of(&shape(buffers), matrix, class.gated))
-    });
-    // Neither mostly empty nor decoding the weights too often.
-    let sensible =
-        |t: &Tile| t.columns < 2 * columns.next_multiple_of(16) && columns.div_ceil(t.columns) <= 32;
-    let fits = |t: &Tile| t.check(caps, policy.subgroup_size, class.format, class.gated).is_ok();
-    shapes.filter(sensible).filter(fits).collect()
 }
 
 #[cfg(test)]
@@ -339,10 +319,15 @@ mod tests {
         let groups = |m, columns| {
             let class = ProductClass { format, m, k: 4096, gated: false };
             let tile = select(&policy, &caps, &class, columns).unwrap();
-            (m.div_ceil(tile.rows) * columns.div_ceil(tile.columns), tile.rows * tile.columns)
+            (tile.tiles(m, columns) as u32 * tile.parts, tile)
         };
-        assert_eq!(groups(4096, 512).1, 128 * 128, "a full card takes the largest tile");
-        assert!(groups(4096, 105).0 >= 64 && groups(1024, 512).0 >= 64, "small products are cut finer");
+        assert_eq!(groups(12_288, 2048).1.rows, 128, "a full card takes the largest tile");
+        assert_eq!(groups(12_288, 2048).1.parts, 1);
+        for (m, columns) in [(4096, 8), (4096, 64), (4096, 105), (1024, 512), (4096, 512)] {
+            let (groups, tile) = groups(m, columns);
+            assert!(groups > 200, "{m}, {columns}: {groups} of {tile:?}");
+            assert!(columns >= 64 || tile.columns <= 16, "{m}, {columns}: {tile:?}");
+        }
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub fn bench(kernels: &Kernels, shape: &BenchShape) -> Result<BenchTiming, Error
                 epilogue: Epilogue::default(),
                 out: Mat::dense(&place, m),
             };
-            record(kernels, &mut rec, "product", &args, product)?;
+            record(kernels, &mut rec, "product", &args, product, None)?;
         }
         Ok(rec.finish()?)
     };

@@ -10,7 +10,7 @@ use crate::dot;
 use crate::gemm::{self, Packed};
 use crate::gemv::{self, Args, Cut, ProductClass};
 use crate::{Error, Kernels, Policy, Precision, Unsupported};
-use zinc_vulkan::{Capabilities, Recorder};
+use zinc_vulkan::{Capabilities, Recorder, Slice};
 
 /// The kernel of a product and how it is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +30,14 @@ impl Product {
             Product::Columns(_) => "gemv",
             Product::Dot(_) => "dot",
             Product::Gemm(_) => "gemm",
+        }
+    }
+
+    /// Bytes of memory that the product needs beside its operands.
+    pub fn work_bytes(&self, class: &ProductClass, columns: u32) -> u64 {
+        match self {
+            Product::Columns(_) | Product::Dot(_) => 0,
+            Product::Gemm(tile) => tile.partial_bytes(class.m, columns, class.gated),
         }
     }
 }
@@ -69,7 +77,7 @@ pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Pr
     dot::select(by.caps, by.policy, class, columns).map(Product::Dot).or_else(|_| exact())
 }
 
-/// Records a product. Where it is one of f16 factors, x is an activation buffer of [`Packed::width`] columns that [`gemm::convert`] wrote.
+/// Records a product; `work` has [`Product::work_bytes`] bytes where it needs any. Where it is one of f16 factors, x is an activation buffer of [`Packed::width`] columns that [`gemm::convert`] wrote.
 ///
 /// # Errors
 /// [`Unsupported`] where shapes do not belong together; else what the recorder says.
@@ -79,6 +87,7 @@ pub fn record(
     label: &str,
     args: &Args<'_>,
     product: Product,
+    work: Option<&Slice>,
 ) -> Result<(), Error> {
     match product {
         Product::Columns(tile) => gemv::record(kernels, rec, label, args, tile),
@@ -91,7 +100,13 @@ pub fn record(
                 return Err(Unsupported { op: "linear", format, reason }.into());
             }
             let x = Packed::within(x, columns, weights.k)?;
-            gemm::record(kernels, rec, label, &gemm::Args { weights, up, x, epilogue, out }, &tile)
+            gemm::record(
+                kernels,
+                rec,
+                label,
+                &gemm::Args { weights, up, x, epilogue, out, partials: work },
+                &tile,
+            )
         }
     }
 }

@@ -1,0 +1,81 @@
+//! Tiles that are worth measuring.
+
+use super::policy::GemmShape;
+use super::tile::in_parts;
+use super::{Matrix, Tile, matrix_of};
+use crate::Policy;
+use crate::gemv::ProductClass;
+use zinc_vulkan::Capabilities;
+
+/// Rows and columns of a workgroup and of a subgroup, on matrices.
+const MATRICES: [((u32, u32), (u32, u32)); 21] = [
+    ((128, 256), (64, 64)),
+    ((256, 128), (64, 64)),
+    ((128, 128), (64, 64)),
+    ((128, 128), (64, 32)),
+    ((64, 256), (64, 64)),
+    ((64, 128), (32, 64)),
+    ((64, 128), (64, 32)),
+    ((256, 64), (64, 64)),
+    ((128, 64), (64, 32)),
+    ((128, 64), (32, 64)),
+    ((64, 64), (32, 32)),
+    ((32, 128), (32, 32)),
+    ((32, 64), (32, 16)),
+    ((128, 32), (32, 32)),
+    ((64, 32), (32, 16)),
+    ((64, 32), (16, 32)),
+    ((32, 32), (16, 16)),
+    ((256, 16), (32, 16)),
+    ((128, 16), (32, 16)),
+    ((128, 16), (16, 16)),
+    ((64, 16), (16, 16)),
+];
+
+/// The same of invocations.
+const PORTABLE: [((u32, u32), (u32, u32)); 6] = [
+    ((64, 64), (8, 4)),
+    ((64, 64), (8, 8)),
+    ((64, 64), (4, 4)),
+    ((32, 64), (4, 4)),
+    ((64, 32), (4, 4)),
+    ((64, 16), (4, 4)),
+];
+
+/// Workgroups for each multiprocessor that parts of K are tried for.
+const CROWDS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// The tiles worth measuring for a product with `columns` columns that fit the device: on its matrices where it has any, else the portable ones.
+pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, columns: u32) -> Vec<Tile> {
+    let matrix = matrix_of(caps);
+    let list = if matrix == Matrix::Portable { PORTABLE.as_slice() } else { &MATRICES };
+    // Long steps are for tiles of few results, which wait for memory.
+    let steps = |columns: u32| [64, 128, 256].into_iter().filter(move |&step| step == 64 || columns <= 64);
+    let tiles = list.iter().flat_map(|&((rows, columns), (sub_rows, sub_columns))| {
+        let shape = move |step| GemmShape { rows, columns, sub_rows, sub_columns, step, buffers: 1 };
+        steps(columns).map(move |step| Tile::of(&shape(step), matrix, class.gated))
+    });
+    // Neither mostly empty nor decoding the weights too often.
+    let sensible = |t: &Tile| {
+        t.columns < 2 * columns.next_multiple_of(16)
+            && columns.div_ceil(t.columns) <= if t.columns < 64 { 4 } else { 32 }
+            && (t.step == 64 || columns <= 64)
+    };
+    let fits = |t: &Tile| {
+        t.check(caps, policy.subgroup_size, class.format, class.gated).is_ok() && t.steps(class.k).is_some()
+    };
+    tiles.filter(sensible).filter(fits).flat_map(|tile| crowds(policy, tile, class, columns)).collect()
+}
+
+/// A tile in the parts that give the device about so many workgroups each.
+fn crowds(policy: &Policy, tile: Tile, class: &ProductClass, columns: u32) -> Vec<Tile> {
+    let all: Vec<Tile> = in_parts(tile, class, columns).collect();
+    let tiles = tile.tiles(class.m, columns);
+    let mut found: Vec<Tile> = Vec::new();
+    for crowd in CROWDS {
+        let wanted = crowd * u64::from(policy.gemm.costs.units);
+        let nearest = all.iter().min_by_key(|t| (tiles * u64::from(t.parts)).abs_diff(wanted));
+        found.extend(nearest.filter(|t| !found.contains(t)));
+    }
+    found
+}

@@ -60,6 +60,10 @@ fn pipeline(kernels: &Kernels, format: FormatRef, gated: bool, columns: u32, til
     let weights = alloc(u64::from(M) * format.device_row_bytes(K as usize) as u64)?;
     let x = alloc(Packed::bytes_for(columns, K))?;
     let out = alloc(4 * u64::from(M * columns))?;
+    let partials = match tile.partial_bytes(M, columns, gated) {
+        0 => None,
+        bytes => Some(alloc(bytes)?),
+    };
     let weights = Weights { slice: &weights, format, m: M, k: K };
     let args = Args {
         weights,
@@ -67,6 +71,7 @@ fn pipeline(kernels: &Kernels, format: FormatRef, gated: bool, columns: u32, til
         x: Packed { slice: &x, offset: 0, rows: columns, k: K },
         epilogue: Epilogue::default(),
         out: Mat::dense(&out, M),
+        partials: partials.as_ref(),
     };
     let mut recorder = device.recorder(&RecorderOptions { label: "gemm".into(), ..Default::default() })?;
     record(&own, &mut recorder, "gemm", &args, tile)?;

@@ -78,6 +78,9 @@ pub struct GemvPolicy {
     pub busy_teams: u32,
     /// Most parts.
     pub max_parts: u32,
+    /// Columns of a workgroup double from 1 to the most instead of being as even as possible: fewer pipelines, for drivers that compile one for longer
+    /// than it runs.
+    pub doubling: bool,
     /// The rest of a tile by number of columns: the first entry whose `up_to` is not below it, else the last.
     pub shapes: &'static [GemvShape],
 }
@@ -184,7 +187,8 @@ const MANY: GemvShape =
     GemvShape { up_to: 64, rows: 4, columns: 8, spread: false, subgroups: 4, stage_bytes: 0 };
 
 fn gemv(class: DeviceClass) -> GemvPolicy {
-    let card = |busy_teams, shapes| GemvPolicy { lanes: 8, busy_teams, max_parts: 8, shapes };
+    let card =
+        |busy_teams, shapes| GemvPolicy { lanes: 8, busy_teams, max_parts: 8, doubling: false, shapes };
     match class {
         // bench/results/2026-11-30-h200-gemv-sweep.txt
         DeviceClass::Nvidia => card(
@@ -206,6 +210,7 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             lanes: 8,
             busy_teams: 1,
             max_parts: 1,
+            doubling: true,
             shapes: &[
                 GemvShape { up_to: 8, rows: 1, subgroups: 1, ..MANY },
                 GemvShape { rows: 2, subgroups: 1, ..MANY },

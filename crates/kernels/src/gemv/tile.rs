@@ -105,6 +105,7 @@ fn fit(
     let lanes = gemv.lanes.min(policy.subgroup_size);
     let steps = k.div_ceil(format.chunk * lanes);
     let parts = gemv.busy_teams.div_ceil(m.saturating_mul(matrices)).min(gemv.max_parts).min(steps);
+    let columns = if gemv.doubling { columns.next_power_of_two() } else { columns };
     Ok(Tile::of(shape, class, columns, lanes, 1 << parts.max(1).ilog2()))
 }
 

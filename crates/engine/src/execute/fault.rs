@@ -86,7 +86,7 @@ impl Recording<'_> {
         let Some(spoil) = self.executor.spoil.as_ref().filter(|s| step.ops.contains(&s.op)) else {
             return Ok(());
         };
-        if let (true, &Call::Route { logits, out, .. }) = (spoil.lists, &step.call) {
+        if let (true, &Call::Route { out, .. }) = (spoil.lists, &step.call) {
             let (lists, grouping) = self.lists(out)?;
             let slot = |i: u32| lists.slice(4 * u64::from(grouping.pairs_at() + i), 4);
             return Ok(rec.copy(&slot(1)?, &slot(0)?)?);

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 const OP_TYPE_INT: u32 = 21;
 const OP_TYPE_FLOAT: u32 = 22;
 const OP_TYPE_VECTOR: u32 = 23;
+const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_STRUCT: u32 = 30;
 const OP_TYPE_POINTER: u32 = 32;
 const OP_TYPE_FORWARD_POINTER: u32 = 39;
+const OP_CONSTANT: u32 = 43;
 const OP_VARIABLE: u32 = 59;
 const OP_MEMBER_DECORATE: u32 = 72;
 const DECORATION_OFFSET: u32 = 35;
@@ -16,6 +18,7 @@ const STORAGE_PUSH_CONSTANT: u32 = 9;
 /// The end of the last member of the push constant block; 0 where there is none.
 pub fn push_bytes(words: &[u32]) -> Result<u32, String> {
     let mut sizes: HashMap<u32, u32> = HashMap::new();
+    let mut constants: HashMap<u32, u32> = HashMap::new();
     let mut structs: HashMap<u32, &[u32]> = HashMap::new();
     let mut offsets: HashMap<(u32, u32), u32> = HashMap::new();
     let mut pointees: HashMap<u32, u32> = HashMap::new();
@@ -27,6 +30,13 @@ pub fn push_bytes(words: &[u32]) -> Result<u32, String> {
         match (op, args) {
             (OP_TYPE_INT | OP_TYPE_FLOAT, [id, bits, ..]) => drop(sizes.insert(*id, bits / 8)),
             (OP_TYPE_VECTOR, [id, of, count]) => {
+                let size = sizes.get(of).copied().unwrap_or(0) * count;
+                sizes.insert(*id, size);
+            }
+            (OP_CONSTANT, [_, id, value]) => drop(constants.insert(*id, *value)),
+            // Of the scalar layout, so without gaps.
+            (OP_TYPE_ARRAY, [id, of, count]) => {
+                let count = constants.get(count).copied().unwrap_or(0);
                 let size = sizes.get(of).copied().unwrap_or(0) * count;
                 sizes.insert(*id, size);
             }
@@ -47,7 +57,7 @@ pub fn push_bytes(words: &[u32]) -> Result<u32, String> {
     let Some(id) = block else { return Ok(0) };
     let members = structs.get(&id).ok_or("the push constant block is no struct")?;
     let ends = members.iter().enumerate().map(|(i, of)| {
-        let size = sizes.get(of).ok_or("a push constant that is no scalar, vector or address")?;
+        let size = sizes.get(of).ok_or("a push constant that is no scalar, vector, array or address")?;
         Ok(offsets.get(&(id, i as u32)).ok_or("a member without offset")? + size)
     });
     ends.collect::<Result<Vec<u32>, &str>>()

@@ -19,6 +19,7 @@ mod shader;
 pub mod suite;
 
 pub mod attention;
+pub mod chain;
 pub mod device;
 pub mod dot;
 pub mod elementwise;
@@ -64,6 +65,7 @@ pub fn kernels() -> Vec<Kernel> {
         dot::KERNELS,
         embed::KERNELS,
         norm::KERNELS,
+        chain::KERNELS,
         rope::KERNELS,
         kv::KERNELS,
         attention::KERNELS,
@@ -87,6 +89,7 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
         ("dot", dot::suite),
         ("embed", embed::suite),
         ("norm", norm::suite),
+        ("chain", chain::suite),
         ("rope", rope::suite),
         ("kv", kv::suite),
         ("attention", attention::suite),

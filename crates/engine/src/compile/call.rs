@@ -1,5 +1,6 @@
 //! The calls of a schedule: what the kernels can do, as data.
 
+use super::chain::Stage;
 use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
@@ -10,8 +11,10 @@ pub enum Call {
     Embed { table: WeightId, scale: f32, out: Cols },
     /// `RmsNorm`.
     RmsNorm { x: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
-    /// `Add` (into `sum`) and the `RmsNorm` that reads it.
-    AddRmsNorm { a: Cols, b: Cols, sum: Cols, weight: Option<WeightId>, group: u32, eps: f32, out: Cols },
+    /// Sums of experts, sums, norms and scales of whole rows, one after another.
+    Chain { stages: Vec<Stage>, width: u32, eps: f32 },
+    /// `RmsNorm` and the `Activate` (SwiGLU) that it is the second operand of.
+    GatedRmsNorm { x: Cols, weight: Option<WeightId>, group: u32, eps: f32, gate: Cols, out: Cols },
     /// `L2Norm`.
     L2Norm { x: Cols, group: u32, eps: f32, scale: f32, out: Cols },
     /// No operation of the plan: the rows of `x` in f16 for the products that read them, each cut into `parts` equal ones, in a buffer that the plan
@@ -108,8 +111,8 @@ pub enum Call {
     },
     /// `ExpertBias`.
     ExpertBias { x: Cols, bias: WeightId, choice: Cols, out: Cols },
-    /// `ExpertSum`, then `Add` if it is there.
-    ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, added: Option<Cols>, out: Cols },
+    /// `ExpertSum`.
+    ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, out: Cols },
     /// `Conv`.
     Conv { x: Cols, weight: WeightId, state: StateId, out: Cols },
     /// `DeltaNet`.
@@ -153,7 +156,9 @@ impl Call {
             | Call::Slice { x, .. }
             | Call::Conv { x, .. } => vec![x],
             Call::Linear { x, residual: Some(r), .. } => vec![x, r],
-            Call::AddRmsNorm { a, b, .. } | Call::Add { a, b, .. } => vec![a, b],
+            Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::reads).collect(),
+            Call::GatedRmsNorm { x, gate, .. } => vec![x, gate],
+            Call::Add { a, b, .. } => vec![a, b],
             Call::KvWrite { k, v, .. } => vec![k, v],
             Call::AttentionInput { q, k, v, .. } | Call::DecodeAttention { q, k, v, .. } => vec![q, k, v],
             Call::Attention { q, .. } => vec![q],
@@ -163,8 +168,7 @@ impl Call {
             Call::ExpertLinear { x, choice, .. }
             | Call::GatedExperts { x, choice, .. }
             | Call::ExpertBias { x, choice, .. }
-            | Call::ExpertSum { x, choice, added: None, .. } => vec![x, choice],
-            Call::ExpertSum { x, choice, added: Some(added), .. } => vec![x, choice, added],
+            | Call::ExpertSum { x, choice, .. } => vec![x, choice],
             Call::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
         }
     }
@@ -173,7 +177,8 @@ impl Call {
     pub fn writes(&self) -> Vec<Cols> {
         match *self {
             Call::KvWrite { .. } => vec![],
-            Call::AddRmsNorm { sum, out, .. } => vec![sum, out],
+            Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::writes).collect(),
+            Call::GatedRmsNorm { out, .. } => vec![out],
             Call::Embed { out, .. }
             | Call::RmsNorm { out, .. }
             | Call::L2Norm { out, .. }
@@ -225,7 +230,8 @@ impl Call {
         match self {
             Call::Embed { .. } => "embed",
             Call::RmsNorm { .. } => "rms_norm",
-            Call::AddRmsNorm { .. } => "add_rms_norm",
+            Call::Chain { .. } => "chain",
+            Call::GatedRmsNorm { .. } => "gated_rms_norm",
             Call::L2Norm { .. } => "l2_norm",
             Call::Convert { .. } => "convert",
             Call::Linear { .. } => "linear",

@@ -1,5 +1,6 @@
 //! Activations in f16 for the products that want them so.
 
+use super::chain::pack;
 use super::{Call, Step};
 use std::collections::HashMap;
 use zinc_kernels::gemm::Packed;
@@ -7,7 +8,7 @@ use zinc_kernels::product::Product;
 use zinc_plan::{Act, ActId, Cols, Plan};
 
 /// Puts a conversion before the first product that wants its rows in f16, and has all that read the same columns read its result: a plan's
-/// buffers are written once, so one conversion is enough. Answers the buffers of the results, whose numbers follow those of the plan.
+/// buffers are written once, so one conversion is enough. A norm of whole rows converts them itself. Answers the buffers of the results, whose numbers follow those of the plan.
 pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
     let mut buffers: Vec<Act> = Vec::new();
     let mut converted: HashMap<(Cols, u32), Cols> = HashMap::new();
@@ -21,15 +22,13 @@ pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
                 let width = parts * Packed::width(from.width / parts);
                 let out = Cols { act: ActId((plan.acts.len() + buffers.len()) as u32), first: 0, width };
                 buffers.push(Act { name: "packed", width, rows: plan.act(from.act).rows });
-                let (layer, label) = (step.layer, "convert");
-                all.push(Step {
-                    layer,
-                    label,
-                    call: Call::Convert { x: from, parts, out },
-                    ops: vec![],
-                    product: None,
-                    work: None,
-                });
+                let packed = parts == 1
+                    && all.iter_mut().rev().any(|s: &mut Step| pack(plan, &mut s.call, from, out));
+                if !packed {
+                    let (layer, label) = (step.layer, "convert");
+                    let call = Call::Convert { x: from, parts, out };
+                    all.push(Step { layer, label, call, ops: vec![], product: None, work: None });
+                }
                 out
             });
         }

@@ -86,16 +86,6 @@ pub(super) fn biased(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     Some((Call::ExpertLinear { x, weight, bias: Some(bias), choice, out }, vec![i, b]))
 }
 
-/// `ExpertSum` number `i` and the `Add` of its output to what is there already.
-pub(super) fn added(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::ExpertSum { x, choice, scale, out } = g.op(i) else { return None };
-    let a = g.sole_reader(i)?;
-    let &Op::Add { a: left, b: right, out: sum } = g.op(a) else { return None };
-    let other = if left == out { right } else { left };
-    let fits = other != out && g.ready(other, i);
-    fits.then_some((Call::ExpertSum { x, choice, scale, added: Some(other), out: sum }, vec![i, a]))
-}
-
 /// What the products of experts need to know of each other.
 #[derive(Debug, Default)]
 pub(super) struct Choices {

@@ -1,5 +1,6 @@
 //! From operations to calls: dead code, fusion.
 
+use super::chain::chain;
 use super::{Call, Shape, Step, experts};
 use zinc_plan::{Activation, Cols, Op, Plan};
 
@@ -82,6 +83,19 @@ impl<'a> Graph<'a> {
         })
     }
 
+    /// The live operations that read any of the output of `i`, in order.
+    pub(super) fn readers_of(&self, i: usize) -> impl Iterator<Item = usize> {
+        let out = self.op(i).output();
+        let reads = move |j: &usize| out.is_some_and(|o| self.op(*j).inputs().iter().any(|c| c.overlaps(o)));
+        let all = out.map_or(&[][..], |o| &self.readers[o.act.index()]);
+        all.iter().copied().filter(reads)
+    }
+
+    /// Whether these columns are wanted after the step.
+    pub(super) fn is_kept(&self, c: Cols) -> bool {
+        [Some(self.plan.logits), self.plan.hidden()].into_iter().flatten().any(|kept| kept.overlaps(c))
+    }
+
     /// Whether these columns are written before operation `i`.
     pub(super) fn ready(&self, c: Cols, i: usize) -> bool {
         let mut parts = self.writers[c.act.index()]
@@ -117,23 +131,32 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Vec<Step> {
     let mut calls: Vec<Option<(Call, Vec<usize>)>> = vec![None; plan.ops.len()];
     let mut taken = vec![false; plan.ops.len()];
     if fuse {
-        // Activations take both their products, before one of them takes its bias.
-        let live = || (0..plan.ops.len()).filter(|&i| graph.live[i]);
-        let gates = |&i: &usize| matches!(graph.op(i), Op::Activate { .. });
-        for i in live().filter(gates).chain(live().filter(|i| !gates(i))) {
+        // Activations take both their products before one of them takes its bias, sums of experts what is added to them before that becomes a
+        // chain of its own.
+        let live: Vec<usize> = (0..plan.ops.len()).filter(|&i| graph.live[i]).collect();
+        let rank = |i: usize| match graph.op(i) {
+            Op::Activate { .. } => 0,
+            Op::ExpertSum { .. } => 1,
+            _ => 2,
+        };
+        for i in (0..3).flat_map(|r| live.iter().copied().filter(move |&i| rank(i) == r)) {
+            let here = |group: (Call, Vec<usize>)| (i, group.0, group.1);
             let group = match graph.op(i) {
-                Op::KvWrite { .. } => attention_input(graph, i),
-                Op::Activate { .. } => gated(graph, i).or_else(|| experts::gated(graph, i)),
-                Op::ExpertLinear { .. } => experts::biased(graph, i),
-                Op::ExpertSum { .. } => experts::added(graph, i),
-                Op::Linear { .. } => epilogue(graph, i),
-                Op::Add { .. } => add_norm(graph, i),
+                _ if taken[i] => None,
+                Op::KvWrite { .. } => attention_input(graph, i).map(here),
+                Op::Activate { .. } => gated(graph, i)
+                    .or_else(|| experts::gated(graph, i))
+                    .or_else(|| gated_norm(graph, i))
+                    .map(here),
+                Op::ExpertLinear { .. } => experts::biased(graph, i).map(here),
+                Op::Linear { .. } => epilogue(graph, i).map(here),
+                Op::ExpertSum { .. } | Op::Add { .. } | Op::RmsNorm { .. } => chain(graph, i, &taken),
                 _ => None,
             };
-            let Some((call, ops)) = group else { continue };
+            let Some((place, call, ops)) = group else { continue };
             if ops.iter().all(|&o| !taken[o]) {
                 ops.iter().for_each(|&o| taken[o] = true);
-                calls[i] = Some((call, ops));
+                calls[place] = Some((call, ops));
             }
         }
     }
@@ -234,14 +257,12 @@ fn epilogue(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     (ops.len() > 1).then_some((Call::Linear { x, norm: None, weight, bias, residual, out }, ops))
 }
 
-/// The norm that reads `Add` number `i`.
-fn add_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
-    let &Op::Add { a, b, out: sum } = g.op(i) else { return None };
-    let mut readers = g.readers[sum.act.index()].iter().copied();
-    let norm = readers
-        .find(|&n| matches!(*g.op(n), Op::RmsNorm { x, group, .. } if x == sum && group == sum.width))?;
-    let &Op::RmsNorm { weight, group, eps, out, .. } = g.op(norm) else { return None };
-    Some((Call::AddRmsNorm { a, b, sum, weight, group, eps, out }, vec![i, norm]))
+/// The norm that `Activate` number `i` alone reads and gates.
+fn gated_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Activate { kind: Activation::SwiGlu, gate, up, out } = g.op(i) else { return None };
+    let norm = g.writer(up).filter(|&n| g.sole_reader(n) == Some(i))?;
+    let &Op::RmsNorm { x, weight, group, eps, .. } = g.op(norm) else { return None };
+    Some((Call::GatedRmsNorm { x, weight, group, eps, gate, out }, vec![norm, i]))
 }
 
 /// The call of one operation; `None` where memory alone does it.
@@ -274,7 +295,7 @@ fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
             Call::ExpertLinear { x, weight, bias: None, choice, out }
         }
         Op::ExpertBias { x, bias, choice, out } => Call::ExpertBias { x, bias, choice, out },
-        Op::ExpertSum { x, choice, scale, out } => Call::ExpertSum { x, choice, scale, added: None, out },
+        Op::ExpertSum { x, choice, scale, out } => Call::ExpertSum { x, choice, scale, out },
         // The rows that want logits are the last ones, so their buffer is a part of the other one.
         Op::SelectLogits { .. } => return None,
     })

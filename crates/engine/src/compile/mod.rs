@@ -4,6 +4,7 @@
 //! gate, and there is no second list.
 
 mod call;
+mod chain;
 mod convert;
 mod decode;
 mod experts;
@@ -17,6 +18,7 @@ mod work;
 
 use crate::{Products, Unsupported};
 pub use call::{Call, InputNorm};
+pub use chain::Stage;
 use experts::Choices;
 use scratch::Alias;
 pub use scratch::{Place, Scratch};

@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use zinc_kernels::gemv::ProductClass;
 use zinc_kernels::moe::Grouping;
 use zinc_kernels::product::{self, Chooser, Product};
-use zinc_kernels::{Precision, attention, elementwise, embed, kv, norm, recurrent, rope};
+use zinc_kernels::{Precision, attention, chain, elementwise, embed, kv, norm, recurrent, rope};
 use zinc_plan::{HeadOrder, KvId, Plan, RopeId, StateId, StateSpec, WeightId};
 
 /// The kernels of products: layers have the same ones.
@@ -63,8 +63,9 @@ pub(super) fn select(
         }
         Call::RmsNorm { x, group, .. } => norm::supports("rms_norm", x.width, group, rows).map(|()| None),
         Call::L2Norm { x, group, .. } => norm::supports("l2_norm", x.width, group, rows).map(|()| None),
-        Call::AddRmsNorm { sum, group, .. } => {
-            norm::supports("add_rms_norm", sum.width, group, rows).map(|()| None)
+        Call::Chain { ref stages, width, .. } => chain::supports(stages, width, rows).map(|()| None),
+        Call::GatedRmsNorm { x, group, .. } => {
+            norm::supports("gated_rms_norm", x.width, group, rows).map(|()| None)
         }
         Call::Rope { x, head_size, table, .. } => {
             rope::supports("rope", x.width, head_size, pairs(table), rows).map(|()| None)

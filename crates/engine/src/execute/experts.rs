@@ -62,12 +62,11 @@ impl Recording<'_> {
                 let (x, choice, out) = (self.mat(x)?, self.mat(choice)?, self.mat(out)?);
                 expert_bias::record(k, rec, label, &expert_bias::Args { x, choice, bias, out, rows })?;
             }
-            Call::ExpertSum { x, choice, scale, added, out } => {
+            Call::ExpertSum { x, choice, scale, out } => {
                 let args = expert_sum::Args {
                     x: self.mat(x)?,
                     choice: self.mat(choice)?,
                     factor: scale.map(|w| self.vector(w)),
-                    added: added.map(|a| self.mat(a)).transpose()?,
                     rows: self.place(out)?.rows,
                     out: self.mat(out)?,
                 };

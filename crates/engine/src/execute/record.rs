@@ -2,14 +2,16 @@
 
 use super::Executor;
 use super::buffers::CANDIDATES;
-use crate::compile::{Call, InputNorm, Place, Schedule, Shape, Step, attention_shape, delta_net_shape};
+use crate::compile::{
+    Call, InputNorm, Place, Schedule, Shape, Stage, Step, attention_shape, delta_net_shape,
+};
 use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
 use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{
-    Kernels, Mat, RowInfo, attention, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
+    Kernels, Mat, RowInfo, attention, chain, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
 };
 use zinc_plan::{Cols, KvId, Op, Pairing, Plan, RopeId, Scalar, WeightId};
 use zinc_vulkan::{Recorder, Slice};
@@ -159,11 +161,16 @@ impl<'a> Recording<'a> {
                     &norm::rms_norm::Args { x, weight, group, eps, out, rows },
                 )?;
             }
-            Call::AddRmsNorm { a, b, sum, weight, eps, out, .. } => {
-                let (a, b, sum, out) = (self.mat(a)?, self.mat(b)?, self.mat(sum)?, self.mat(out)?);
+            Call::Chain { ref stages, width, eps } => {
+                let on = |s: &Stage| s.map(|c| self.mat(c), |w| self.vector(w));
+                let stages = stages.iter().map(on).collect::<Result<Vec<_>, Error>>()?;
+                chain::record(k, rec, label, &chain::Args { stages: &stages, width, eps, rows })?;
+            }
+            Call::GatedRmsNorm { x, weight, group, eps, gate, out } => {
                 let weight = weight.map(|w| self.vector(w));
-                let args = norm::add_rms_norm::Args { a, b, weight, eps, sum, out, rows };
-                norm::add_rms_norm::record(k, rec, label, &args)?;
+                let (x, gate, out) = (self.mat(x)?, self.mat(gate)?, self.mat(out)?);
+                let args = norm::gated_rms_norm::Args { x, weight, group, eps, gate, out, rows };
+                norm::gated_rms_norm::record(k, rec, label, &args)?;
             }
             Call::L2Norm { x, group, eps, scale, out } => {
                 let (x, out) = (self.mat(x)?, self.mat(out)?);

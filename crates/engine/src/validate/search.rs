@@ -19,6 +19,8 @@ struct Paths<'a> {
     batched_caches: &'a Caches,
     other: Box<OtherRow<'a>>,
     other_caches: Caches,
+    /// Buffers of the plan: those behind them, in f16, are a path's own.
+    acts: usize,
     rows: usize,
     /// Position of the first row.
     begin: usize,
@@ -52,7 +54,9 @@ impl Run<'_> {
             }
         };
         let (batched, batched_caches) = (&batched.0, &batched.1);
-        let paths = Paths { against, tolerance, batched, batched_caches, other, other_caches, rows, begin };
+        let acts = self.executor.plan().acts.len();
+        let paths =
+            Paths { against, tolerance, batched, batched_caches, other, other_caches, acts, rows, begin };
         let first = paths.first(&self.executor.plan().ops);
         Ok(first.map(|f| FirstDifference { row: step + f.row, ..f }))
     }
@@ -119,6 +123,7 @@ impl Paths<'_> {
             .call
             .writes()
             .into_iter()
+            .filter(|c| c.act.index() < self.acts)
             .find_map(|c| compare(Some(c), "output", self.batched.row(c, row)?, (self.other)(c, row)?));
         if let (None, Some(StateId(id)), true) = (&outputs, step.call.state(), row + 1 == self.rows) {
             let [got, want] =

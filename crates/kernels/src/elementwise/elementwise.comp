@@ -4,6 +4,7 @@
 #include "types.glsl"
 #include "grid.glsl"
 #include "chunk.glsl"
+#include "gate.glsl"
 
 // `b` is the second operand: as wide as `a`, or one row (add_bias), or one element a row (scale, sigmoid_gate).
 layout(push_constant, scalar) uniform Push {
@@ -25,10 +26,6 @@ layout(push_constant, scalar) uniform Push {
 // tanh and exp of large arguments may give NaN.
 vec4 safe_tanh(vec4 x) {
     return tanh(clamp(x, -15.0, 15.0));
-}
-
-vec4 sigmoid(vec4 x) {
-    return 1.0 / (1.0 + exp(-clamp(x, -87.0, 87.0)));
 }
 
 void main() {

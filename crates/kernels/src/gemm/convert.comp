@@ -1,14 +1,11 @@
 #version 460
-// Rows of f32 to f16 as the products of matrices read them: a row is a multiple of 64 elements, what is beyond K is zero. A row is multiplied with
-// a power of two that puts its largest magnitude between 2^14 and 2^15: nothing overflows, and what is 2^28 times smaller still has all its
-// bits. `scales` has the inverses.
+// Rows of f32 to f16 as the products of matrices read them.
 #include "types.glsl"
 #include "workgroup.glsl"
+#include "packed_row.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool ALIGNED = true; // x may be read by vec4
-
-layout(buffer_reference, scalar, buffer_reference_align = 16) writeonly buffer Halves { f16vec4 v[]; };
 
 layout(push_constant, scalar) uniform Push {
     F32In x;
@@ -35,13 +32,12 @@ void main() {
     const uint start = row / p.parts * p.x_stride + row % p.parts * p.k;
     float greatest = 0.0;
     for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
-        vec4 v = abs(load4(start, 4 * i));
-        greatest = max(greatest, max(max(v.x, v.y), max(v.z, v.w)));
+        greatest = max(greatest, largest_magnitude(load4(start, 4 * i)));
     }
-    const uint exponent = clamp(floatBitsToUint(workgroup_max(greatest)) >> 23, 15u, 254u);
-    const float scale = uintBitsToFloat((268u - exponent) << 23);
+    const uint exponent = packed_exponent(workgroup_max(greatest));
+    const float scale = packed_scale(exponent);
     for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
         p.packed.v[row * p.pitch + i] = f16vec4(scale * load4(start, 4 * i));
     }
-    if (gl_LocalInvocationIndex == 0) p.scales.v[row] = uintBitsToFloat((exponent - 14u) << 23);
+    if (gl_LocalInvocationIndex == 0) p.scales.v[row] = packed_inverse(exponent);
 }

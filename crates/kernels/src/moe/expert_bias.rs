@@ -31,6 +31,6 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         let reason = format!("{slots} slots of {} columns to {}", x.width, out.width);
         return Ok(refuse("expert_bias", reason)?);
     }
-    ExpertRows { op: "expert_bias", variant: "bias", x, choice, second: Some(bias), added: None, out, rows }
+    ExpertRows { op: "expert_bias", variant: "bias", x, choice, second: Some(bias), out, rows }
         .record(k, rec, label)
 }

@@ -1,6 +1,6 @@
 #version 460
 // What follows the experts' products; an invocation computes four columns of a row.
-// sum: weight(s)·factor[expert(s)]·x[s] over a row's slots in their order, and what else is added. bias: x[s] + bias[expert(s)].
+// sum: weight(s)·factor[expert(s)]·x[s] over a row's slots in their order. bias: x[s] + bias[expert(s)].
 // variants: OP=sum|bias
 #include "types.glsl"
 #include "grid.glsl"
@@ -10,7 +10,6 @@ layout(push_constant, scalar) uniform Push {
     F32In x;
     F32In choice;
     F32In second; // sum: a factor an expert; bias: a part an expert
-    F32In added;
     F32 out_;
     uint n_rows;
     uint width; // of the output
@@ -18,10 +17,8 @@ layout(push_constant, scalar) uniform Push {
     uint top_k;
     uint x_stride;
     uint choice_stride;
-    uint added_stride;
     uint out_stride;
     uint has_factor;
-    uint has_added;
 } p;
 
 void main() {
@@ -37,7 +34,6 @@ void main() {
         if (p.has_factor != 0) factor *= p.second.v[uint(p.choice.v[choice + slot])];
         v = fma(vec4(factor), load4(p.x, row * p.x_stride + slot * p.part + column, left), v);
     }
-    if (p.has_added != 0) v += load4(p.added, row * p.added_stride + column, left);
 #else
     vec4 v = load4(p.x, row * p.x_stride + column, left);
     for (uint i = 0; i < min(left, 4u); i++) {

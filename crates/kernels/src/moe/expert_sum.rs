@@ -14,8 +14,6 @@ pub struct Args<'a> {
     pub choice: Mat<'a>,
     /// An f32 an expert.
     pub factor: Option<&'a Slice>,
-    /// Added to the sum.
-    pub added: Option<Mat<'a>>,
     /// Output.
     pub out: Mat<'a>,
     /// Rows.
@@ -27,12 +25,12 @@ pub struct Args<'a> {
 /// # Errors
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    let &Args { x, choice, factor, added, out, rows } = args;
+    let &Args { x, choice, factor, out, rows } = args;
     let slots = choice.width / 2;
-    if slots == 0 || x.width != slots * out.width || added.is_some_and(|a| a.width != out.width) {
+    if slots == 0 || x.width != slots * out.width {
         let reason = format!("{slots} slots of {} columns to {}", x.width, out.width);
         return Ok(refuse("expert_sum", reason)?);
     }
-    ExpertRows { op: "expert_sum", variant: "sum", x, choice, second: factor, added, out, rows }
+    ExpertRows { op: "expert_sum", variant: "sum", x, choice, second: factor, out, rows }
         .record(k, rec, label)
 }

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "expert_rows", bindings: 5, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "expert_rows", bindings: 4, params_bytes: size_of::<Params>() as u32 };
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -17,10 +17,8 @@ struct Params {
     top_k: u32,
     x_stride: u32,
     choice_stride: u32,
-    added_stride: u32,
     out_stride: u32,
     has_factor: u32,
-    has_added: u32,
 }
 
 /// Operands, as the shader names them.
@@ -31,7 +29,6 @@ pub(super) struct ExpertRows<'a> {
     pub x: Mat<'a>,
     pub choice: Mat<'a>,
     pub second: Option<&'a Slice>,
-    pub added: Option<Mat<'a>>,
     pub out: Mat<'a>,
     pub rows: u32,
 }
@@ -43,10 +40,9 @@ impl ExpertRows<'_> {
     }
 
     pub fn record(&self, k: &Kernels, rec: &mut Recorder, label: &str) -> Result<(), Error> {
-        let &ExpertRows { x, choice, second, added, out, rows, .. } = self;
+        let &ExpertRows { x, choice, second, out, rows, .. } = self;
         let aligned = x.is_vec4(rows)
             && out.is_vec4(rows)
-            && added.is_none_or(|a| a.is_vec4(rows))
             && (x.width == self.part() || self.part().is_multiple_of(4));
         let params = Params {
             n_rows: rows,
@@ -55,15 +51,12 @@ impl ExpertRows<'_> {
             top_k: choice.width / 2,
             x_stride: x.stride,
             choice_stride: choice.stride,
-            added_stride: added.map_or(0, |a| a.stride),
             out_stride: out.stride,
             has_factor: u32::from(second.is_some()),
-            has_added: u32::from(added.is_some()),
         };
         let threads = k.threads(128);
         let chunks = u64::from(rows) * u64::from(out.width.div_ceil(4));
         let x = x.bytes(rows)?;
-        let added = added.map(|a| a.bytes(rows)).transpose()?;
         k.launch(
             rec,
             &Launch {
@@ -74,7 +67,6 @@ impl ExpertRows<'_> {
                     Binding::read(&x),
                     Binding::read(&choice.bytes(rows)?),
                     Binding::read(second.unwrap_or(&x)),
-                    Binding::read(added.as_ref().unwrap_or(&x)),
                     Binding::write(&out.bytes(rows)?),
                 ],
                 params: bytemuck::bytes_of(&params),

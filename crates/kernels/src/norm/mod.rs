@@ -1,6 +1,6 @@
 //! Norms over groups of columns.
 
-pub mod add_rms_norm;
+pub mod gated_rms_norm;
 pub mod l2_norm;
 mod norm_dispatch;
 pub mod reference;
@@ -11,6 +11,7 @@ mod team;
 use crate::Kernel;
 pub use norm_dispatch::supports;
 pub use suite::suite;
+pub(crate) use team::Team;
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[norm_dispatch::KERNEL, add_rms_norm::KERNEL];
+pub const KERNELS: &[Kernel] = &[norm_dispatch::KERNEL];

@@ -4,19 +4,23 @@
 #include "types.glsl"
 #include "chunk.glsl"
 #include "workgroup.glsl"
+#include "gate.glsl"
 
 layout(local_size_x_id = 0) in;
 
 layout(push_constant, scalar) uniform Push {
     F32In x;
     F32In weight;
+    F32In gate;
     F32 out_;
     uint group;
     uint groups; // a row
     uint teams;  // rows * groups
     uint x_stride;
     uint out_stride;
+    uint gate_stride;
     uint has_weight;
+    uint has_gate; // the second operand of SwiGLU
     float eps;
     float scale;
 } p;
@@ -54,6 +58,10 @@ void main() {
         vec4 v = load4(p.x, x + 4 * c, left);
         v *= factor;
         if (p.has_weight != 0) v *= load4(p.weight, 4 * c, left);
+        if (p.has_gate != 0) {
+            vec4 gate = load4(p.gate, row * p.gate_stride + first + 4 * c, left);
+            v = gate * sigmoid(gate) * v;
+        }
         store4(p.out_, row * p.out_stride + first + 4 * c, left, v);
     }
 }

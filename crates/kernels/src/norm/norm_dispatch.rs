@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "norm", bindings: 3, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "norm", bindings: 4, params_bytes: size_of::<Params>() as u32 };
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -17,7 +17,9 @@ struct Params {
     teams: u32,
     x_stride: u32,
     out_stride: u32,
+    gate_stride: u32,
     has_weight: u32,
+    has_gate: u32,
     eps: f32,
     scale: f32,
 }
@@ -32,6 +34,8 @@ pub(super) struct Norm<'a> {
     pub group: u32,
     pub eps: f32,
     pub scale: f32,
+    /// What the result is the second operand of: SwiGLU.
+    pub gate: Option<Mat<'a>>,
     pub out: Mat<'a>,
     pub rows: u32,
 }
@@ -51,7 +55,7 @@ impl Norm<'_> {
     pub fn record(&self, k: &Kernels, rec: &mut Recorder, label: &str) -> Result<(), Error> {
         let (x, out, rows) = (&self.x, &self.out, self.rows);
         supports(self.op, x.width, self.group, rows)?;
-        if x.width != out.width {
+        if x.width != out.width || self.gate.is_some_and(|g| g.width != x.width) {
             return Ok(refuse(self.op, format!("{} columns to {}", x.width, out.width))?);
         }
         let groups = x.width / self.group;
@@ -59,6 +63,7 @@ impl Norm<'_> {
         let team = Team::of(k, self.group);
         let aligned = x.is_vec4(rows)
             && out.is_vec4(rows)
+            && self.gate.is_none_or(|g| g.is_vec4(rows))
             && (groups == 1 || self.group.is_multiple_of(4))
             && self.weight.is_none_or(is_vec4);
         let params = Params {
@@ -67,19 +72,27 @@ impl Norm<'_> {
             teams: teams as u32, // `supports` refuses more
             x_stride: x.stride,
             out_stride: out.stride,
+            gate_stride: self.gate.map_or(0, |g| g.stride),
             has_weight: u32::from(self.weight.is_some()),
+            has_gate: u32::from(self.gate.is_some()),
             eps: self.eps,
             scale: self.scale,
         };
         let (x, out) = (x.bytes(rows)?, out.bytes(rows)?);
         let weight = self.weight.unwrap_or(&x);
+        let gate = self.gate.map(|g| g.bytes(rows)).transpose()?;
         k.launch(
             rec,
             &Launch {
                 kernel: &KERNEL,
                 variant: &[("TEAM", team.variant), ("OP", self.variant)],
                 specialization: &[(0, team.threads), (1, u32::from(aligned))],
-                bindings: &[Binding::read(&x), Binding::read(weight), Binding::write(&out)],
+                bindings: &[
+                    Binding::read(&x),
+                    Binding::read(weight),
+                    Binding::read(gate.as_ref().unwrap_or(&x)),
+                    Binding::write(&out),
+                ],
                 params: bytemuck::bytes_of(&params),
                 groups: groups_over(self.op, teams, team.groups)?,
                 label,

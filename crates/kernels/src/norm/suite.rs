@@ -1,9 +1,10 @@
 //! Norms against their oracles: groups around the lanes' steps, heads and rows, alignments.
 
-use super::{add_rms_norm, l2_norm, reference, rms_norm};
+use super::{gated_rms_norm, l2_norm, reference, rms_norm};
 use crate::Kernels;
-use crate::elementwise::add;
+use crate::elementwise::activate;
 use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
+use zinc_plan::Activation;
 use zinc_testkit::{shape_classes, tolerance::NORM_REL};
 
 const EPS: f32 = 1e-6;
@@ -26,9 +27,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
             suite.case(format!("rms_norm {name}"), |s| rms(s, &shape, true));
             suite.case(format!("rms_norm without weight {name}"), |s| rms(s, &shape, false));
             suite.case(format!("l2_norm {name}"), |s| l2(s, &shape));
-            if heads == 1 {
-                suite.case(format!("add_rms_norm {name}"), |s| add_rms(s, &shape));
-            }
+            suite.case(format!("gated_rms_norm {name}"), |s| gated_rms(s, &shape));
         }
     }
     suite.case("of zeros", |s| zeros(s));
@@ -82,43 +81,26 @@ fn l2(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
     near(&s.read(&out)?, &reference::l2_norm(&x, group, EPS, scale))
 }
 
-/// Against the oracle, and bit for bit against the two operations that it fuses.
-fn add_rms(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
+/// Bit for bit against the two operations that it fuses.
+fn gated_rms(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
     let mut rng = s.rng();
-    let &Shape { group: width, rows, layout, .. } = shape;
-    let (a, b) = (Host::random(&mut rng, rows, width, 1.0), Host::random(&mut rng, rows, width, 1.0));
-    let weight = rng.normals(width, 1.0);
-    let weight_on = s.values(&weight)?;
-    let (a_on, b_on) = (s.upload_as(&a, layout)?, s.upload_as(&b, layout)?);
-    let outputs = || s.output_as(rows, width, layout);
-    let (sum, out, sum_apart, out_apart) = (outputs()?, outputs()?, outputs()?, outputs()?);
-    let (k, n) = (s.kernels(), rows as u32);
-    let fused = add_rms_norm::Args {
-        a: a_on.mat(),
-        b: b_on.mat(),
-        weight: Some(&weight_on),
-        eps: EPS,
-        sum: sum.mat(),
-        out: out.mat(),
-        rows: n,
-    };
+    let &Shape { group, rows, heads, layout } = shape;
+    let width = heads * group;
+    let host = |rng: &mut _| s.upload_as(&Host::random(rng, rows, width, 2.0), layout);
+    let (x, gate) = (host(&mut rng)?, host(&mut rng)?);
+    let weight = s.values(&rng.normals(group, 1.0))?;
+    let output = || s.output_as(rows, width, layout);
+    let (out, normed, apart) = (output()?, output()?, output()?);
+    let (x, gate, weight, group, rows) = (x.mat(), gate.mat(), Some(&weight), group as u32, rows as u32);
     s.run(|rec| {
-        add_rms_norm::record(k, rec, "fused", &fused)?;
-        add::record(
-            k,
-            rec,
-            "add",
-            &add::Args { a: a_on.mat(), b: b_on.mat(), out: sum_apart.mat(), rows: n },
-        )?;
-        let (x, out) = (sum_apart.mat(), out_apart.mat());
-        let args =
-            rms_norm::Args { x, weight: Some(&weight_on), group: width as u32, eps: EPS, out, rows: n };
-        rms_norm::record(k, rec, "rms_norm", &args)
+        let args = gated_rms_norm::Args { x, weight, group, eps: EPS, gate, out: out.mat(), rows };
+        gated_rms_norm::record(s.kernels(), rec, "fused", &args)?;
+        let args = rms_norm::Args { x, weight, group, eps: EPS, out: normed.mat(), rows };
+        rms_norm::record(s.kernels(), rec, "rms_norm", &args)?;
+        let (kind, up, out) = (Activation::SwiGlu, normed.mat(), apart.mat());
+        activate::record(s.kernels(), rec, "activate", &activate::Args { kind, gate, up, out, rows })
     })?;
-    let want = Host { width, data: a.data.iter().zip(&b.data).map(|(a, b)| a + b).collect() };
-    compare(&s.read(&sum)?, &want, |_, _, _| 0.0)?;
-    near(&s.read(&out)?, &reference::rms_norm(&want, Some(&weight), width, EPS))?;
-    compare(&s.read(&out)?, &s.read(&out_apart)?, |_, _, _| 0.0)
+    compare(&s.read(&out)?, &s.read(&apart)?, |_, _, _| 0.0)
 }
 
 fn zeros(s: &Suite<'_>) -> Result<(), Failure> {

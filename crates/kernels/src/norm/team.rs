@@ -4,7 +4,7 @@ use crate::{DeviceClass, Kernels};
 
 /// The lanes that sum a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Team {
+pub(crate) struct Team {
     /// Value of the shaders' dimension `TEAM`.
     pub variant: &'static str,
     /// Invocations of a workgroup.

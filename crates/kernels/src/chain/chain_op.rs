@@ -1,0 +1,147 @@
+//! The dispatch of a chain.
+
+use super::stage::{Operand, Stage};
+use crate::gemm::Packed;
+use crate::launch::{Launch, groups_over, is_vec4, refuse};
+use crate::norm::Team;
+use crate::{Error, Kernel, Kernels, Mat, Unsupported};
+use bytemuck::{Pod, Zeroable};
+use zinc_vulkan::{Binding, Recorder, Slice};
+
+const OP: &str = "chain";
+
+pub(super) const KERNEL: Kernel =
+    Kernel { stem: OP, bindings: ADDRESSES as u32, params_bytes: size_of::<Params>() as u32 };
+
+/// Stages and operands of a chain at most.
+const STAGES: usize = 12;
+const ADDRESSES: usize = 13;
+/// Columns of a row at most: eight registers of four columns a lane, twice.
+const WIDTH: u32 = 16_384;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    width: u32,
+    top_k: u32,
+    pitch: u32,
+    eps: f32,
+    scale: f32,
+}
+
+/// Operands.
+#[derive(Debug, Clone, Copy)]
+pub struct Args<'a> {
+    /// The stages in order. Their columns are buffers without gaps between rows; no output overlaps an input.
+    pub stages: &'a [Stage<Mat<'a>, &'a Slice>],
+    /// Columns of the row.
+    pub width: u32,
+    /// Added to the mean of squares in every norm.
+    pub eps: f32,
+    /// Rows.
+    pub rows: u32,
+}
+
+/// Whether there is a kernel for a chain.
+///
+/// # Errors
+/// [`Unsupported`] for more stages or operands than the shader has, for factors that differ, for wide rows.
+pub fn supports<M: Copy, V: Copy>(stages: &[Stage<M, V>], width: u32, rows: u32) -> Result<(), Unsupported> {
+    let operands: usize = stages.iter().map(|s| s.operands().len()).sum();
+    if stages.len() > STAGES || operands > ADDRESSES || width == 0 || width > WIDTH {
+        let reason = format!("{} stages with {operands} operands on {width} columns", stages.len());
+        return refuse(OP, format!("{reason}; {STAGES} with {ADDRESSES} on {WIDTH} at most"));
+    }
+    let begins = stages.first().is_some_and(|s| matches!(s, Stage::Load { .. } | Stage::Experts { .. }));
+    let packs = |w: &[Stage<M, V>]| {
+        !matches!(w[1], Stage::Pack { .. }) || matches!(w[0], Stage::StoreNormed { .. })
+    };
+    if !begins || !stages.windows(2).all(packs) {
+        return refuse(OP, "a row that is not loaded, or nothing that could be packed");
+    }
+    let mut scales = stages.iter().filter_map(Stage::scale);
+    if scales.next().is_some_and(|first| scales.any(|s| s != first)) {
+        return refuse(OP, "factors that differ");
+    }
+    groups_over(OP, u64::from(rows), 1).map(|_| ())
+}
+
+/// Records a chain.
+///
+/// # Errors
+/// As [`supports`]; widths that do not fit, rows with gaps between them, buffers too short, what the device says.
+pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
+    let &Args { stages, width, eps, rows } = args;
+    supports(stages, width, rows)?;
+    let mut aligned = width.is_multiple_of(4);
+    let (mut slices, mut top_k) = (Vec::new(), 0);
+    for stage in stages {
+        if let Stage::Experts { choice, .. } = stage {
+            top_k = choice.width / 2;
+        }
+        for operand in stage.operands() {
+            let slice = match operand {
+                Operand::Weight(v) => v.clone(),
+                Operand::Read(m) | Operand::Write(m) => m.bytes(rows)?,
+            };
+            if let Operand::Read(m) | Operand::Write(m) = operand {
+                check(stage, m, (width, top_k), rows)?;
+            }
+            // The choice, gates and single elements are read one by one.
+            let by_four = match operand {
+                Operand::Read(m) | Operand::Write(m) => m.width >= width,
+                Operand::Weight(_) => !matches!(stage, Stage::ScaleBy { .. } | Stage::Experts { .. }),
+            };
+            aligned &= !by_four || is_vec4(&slice);
+            slices.push((slice, matches!(operand, Operand::Write(_))));
+        }
+    }
+    let mut bindings: Vec<Binding<'_>> = slices
+        .iter()
+        .map(|(slice, written)| if *written { Binding::write(slice) } else { Binding::read(slice) })
+        .collect();
+    bindings.resize(ADDRESSES, Binding::read(&slices[0].0));
+
+    let team = Team::of(k, width);
+    let lanes = if team.groups > 1 { k.subgroup_size() } else { team.threads };
+    let pitch = Packed::pitch(width);
+    let scale = stages.iter().find_map(Stage::scale).unwrap_or(1.0);
+    let params = Params { rows, width, top_k, pitch, eps, scale };
+    let mut specialization =
+        vec![(0, team.threads), (1, u32::from(aligned)), (2, (pitch / 4).div_ceil(lanes))];
+    specialization.extend((3..).zip(stages.iter().map(Stage::code)));
+    k.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &[("TEAM", team.variant)],
+            specialization: &specialization,
+            bindings: &bindings,
+            params: bytemuck::bytes_of(&params),
+            groups: groups_over(OP, u64::from(rows), team.groups)?,
+            label,
+        },
+    )
+}
+
+/// Refuses columns that are not as wide as their stage wants them, or that have gaps between rows.
+fn check(
+    stage: &Stage<Mat<'_>, &Slice>,
+    m: Mat<'_>,
+    (width, top_k): (u32, u32),
+    rows: u32,
+) -> Result<(), Error> {
+    let fits = match *stage {
+        Stage::Experts { .. } => top_k > 0 && [top_k * width, 2 * top_k].contains(&m.width),
+        Stage::AddGated { .. } => [width, 1].contains(&m.width),
+        Stage::Pack { .. } => m.width == Packed::width(width),
+        _ => m.width == width,
+    };
+    let packed = matches!(stage, Stage::Pack { .. });
+    if !fits || rows > 1 && m.stride != m.width || packed && !m.is_vec4(1) {
+        let reason = format!("{} columns, {} apart, for rows of {width}", m.width, m.stride);
+        return Ok(refuse(OP, reason)?);
+    }
+    Ok(())
+}

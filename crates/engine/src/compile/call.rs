@@ -1,6 +1,7 @@
 //! The calls of a schedule: what the kernels can do, as data.
 
 use super::chain::Stage;
+use zinc_kernels::recurrent::conv::HeadNorms;
 use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
@@ -113,8 +114,8 @@ pub enum Call {
     ExpertBias { x: Cols, bias: WeightId, choice: Cols, out: Cols },
     /// `ExpertSum`.
     ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, out: Cols },
-    /// `Conv`.
-    Conv { x: Cols, weight: WeightId, state: StateId, out: Cols },
+    /// `Conv`, and the `L2Norm` of its first columns and of as many behind them: `out` are the rest.
+    Conv { x: Cols, weight: WeightId, state: StateId, norms: Option<HeadNorms<Cols>>, out: Cols },
     /// `DeltaNet`.
     DeltaNet {
         q: Cols,
@@ -179,6 +180,7 @@ impl Call {
             Call::KvWrite { .. } => vec![],
             Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::writes).collect(),
             Call::GatedRmsNorm { out, .. } => vec![out],
+            Call::Conv { out, norms: Some(n), .. } => vec![out, n.q, n.k],
             Call::Embed { out, .. }
             | Call::RmsNorm { out, .. }
             | Call::L2Norm { out, .. }
@@ -201,7 +203,7 @@ impl Call {
             | Call::GatedExperts { out, .. }
             | Call::ExpertBias { out, .. }
             | Call::ExpertSum { out, .. }
-            | Call::Conv { out, .. }
+            | Call::Conv { out, norms: None, .. }
             | Call::DeltaNet { out, .. } => vec![out],
         }
     }

@@ -81,6 +81,11 @@ impl<'a> Chain<'a> {
     /// Operation `i`, which alone reads the row, as further stages; `false` if it is none.
     fn append(&mut self, i: usize) -> bool {
         let Some(row) = self.g.op(self.last()).output() else { return false };
+        // A call is named after the layer that it computes: the next one's norm is what `end` adds.
+        let layer = |i: usize| self.g.plan().ops[i].layer;
+        if layer(i) != layer(self.last()) {
+            return false;
+        }
         let (stage, op) = match *self.g.op(i) {
             Op::RmsNorm { .. } => match self.norm(i) {
                 Some(weight) => (Stage::Norm { weight }, None),
@@ -175,7 +180,11 @@ pub(super) fn pack(plan: &Plan, call: &mut Call, x: Cols, out: Cols) -> bool {
         Call::RmsNorm { x: from, weight: Some(weight), group, eps, out: normed }
             if from.first == 0 && from.width == group && plan.act(from.act).width == group =>
         {
-            (vec![Stage::Load { x: from }, Stage::StoreNormed { weight, scale: None, out: normed }], group, eps)
+            (
+                vec![Stage::Load { x: from }, Stage::StoreNormed { weight, scale: None, out: normed }],
+                group,
+                eps,
+            )
         }
         _ => return false,
     };

@@ -2,6 +2,7 @@
 
 use super::chain::chain;
 use super::{Call, Shape, Step, experts};
+use zinc_kernels::recurrent::conv;
 use zinc_plan::{Activation, Cols, Op, Plan};
 
 /// The operations that matter, with who reads what.
@@ -150,6 +151,7 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Vec<Step> {
                     .map(here),
                 Op::ExpertLinear { .. } => experts::biased(graph, i).map(here),
                 Op::Linear { .. } => epilogue(graph, i).map(here),
+                Op::Conv { .. } => normed_heads(graph, i).map(here),
                 Op::ExpertSum { .. } | Op::Add { .. } | Op::RmsNorm { .. } => chain(graph, i, &taken),
                 _ => None,
             };
@@ -235,6 +237,32 @@ fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     same.then(|| (Call::GatedLinear { x: xg, norm: None, gate, up, kind, out }, vec![pg, pu, i]))
 }
 
+/// The norms of the query and key heads that `Conv` number `i` gives.
+fn normed_heads(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::Conv { x, weight, state, out } = g.op(i) else { return None };
+    let norm_at = |first: u32| {
+        g.readers_of(i).find_map(|r| match *g.op(r) {
+            Op::L2Norm { x, group, eps, scale, out: normed } if x.first == first => {
+                Some((r, group, eps, scale, normed))
+            }
+            _ => None,
+        })
+    };
+    let (nq, head_size, eps, q_scale, q) = norm_at(out.first)?;
+    let (nk, size, eps_k, k_scale, k) = norm_at(out.first + q.width)?;
+    let heads = 2 * q.width;
+    if (size, eps_k, k.width) != (head_size, eps, q.width) || heads >= out.width {
+        return None;
+    }
+    let values = out.part(heads, out.width - heads);
+    let apart =
+        |r: usize| r == nq || r == nk || g.op(r).inputs().iter().all(|c| !c.overlaps(out.part(0, heads)));
+    conv::supports(x.width, 1, Some(head_size), 1).ok()?;
+    let norms = Some(conv::HeadNorms { q, k, head_size, eps, q_scale, k_scale });
+    (g.readers_of(i).all(apart) && !g.is_kept(out))
+        .then_some((Call::Conv { x, weight, state, norms, out: values }, vec![i, nq, nk]))
+}
+
 /// Bias and residual of `Linear` number `i`.
 fn epilogue(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     let &Op::Linear { x, weight, mut out } = g.op(i) else { return None };
@@ -286,7 +314,7 @@ fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
         Op::Activate { kind, gate, up, out } => Call::Activate { kind, gate, up, out },
         Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, out },
         Op::Slice { x, stride, first, len, out } => Call::Slice { x, stride, first, len, out },
-        Op::Conv { x, weight, state, out } => Call::Conv { x, weight, state, out },
+        Op::Conv { x, weight, state, out } => Call::Conv { x, weight, state, norms: None, out },
         Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } => {
             Call::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out }
         }

@@ -83,8 +83,9 @@ pub(super) fn select(
                 None => Ok(None),
             })
         }
-        Call::Conv { x, weight, .. } => {
-            recurrent::conv::supports(x.width, plan.weight(weight).k, rows).map(|()| None)
+        Call::Conv { x, weight, norms, .. } => {
+            let heads = norms.map(|n| n.head_size);
+            recurrent::conv::supports(x.width, plan.weight(weight).k, heads, rows).map(|()| None)
         }
         Call::DeltaNet { state, order, .. } => {
             let heads = delta_net_shape(plan, state, order);

@@ -98,7 +98,9 @@ impl Recording<'_> {
                 let offset = if self.executor.kv_type == KvType::F16 { 4 } else { 0 };
                 (spoil.value.slice(offset, cached.len())?, Some(cached.clone()))
             }
-            (own, ..) => (spoil.value.slice(0, 4)?, self.element(own.or(writes.first().copied()), spoil.row)?),
+            (own, ..) => {
+                (spoil.value.slice(0, 4)?, self.element(own.or(writes.first().copied()), spoil.row)?)
+            }
         };
         let nowhere =
             || Error::Option(format!("`{}` does not compute the row of the fault", step.full_label()));

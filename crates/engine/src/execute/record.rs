@@ -246,10 +246,11 @@ impl<'a> Recording<'a> {
         let (k, plan, buffers) = (&self.executor.kernels, &self.executor.plan, &self.executor.buffers);
         let parts = buffers.parts.of(&self.executor.extents, rows);
         match *call {
-            Call::Conv { x, weight, state, out } => {
+            Call::Conv { x, weight, state, norms, out } => {
                 let (x, out, state) = (self.mat(x)?, self.mat(out)?, &buffers.states[state.index()]);
                 let (taps, weight) = (plan.weight(weight).k, self.vector(weight));
-                let args = recurrent::conv::Args { x, weight, taps, state, parts, out, rows };
+                let norms = norms.map(|n| n.map(|c| self.mat(c))).transpose()?;
+                let args = recurrent::conv::Args { x, weight, taps, state, parts, norms, out, rows };
                 recurrent::conv::record(k, rec, label, &args)?;
             }
             Call::DeltaNet { q, k: keys, v, alpha, beta, dt_bias, a, order, state, out } => {

@@ -54,9 +54,8 @@ pub fn supports<M: Copy, V: Copy>(stages: &[Stage<M, V>], width: u32, rows: u32)
         return refuse(OP, format!("{reason}; {STAGES} with {ADDRESSES} on {WIDTH} at most"));
     }
     let begins = stages.first().is_some_and(|s| matches!(s, Stage::Load { .. } | Stage::Experts { .. }));
-    let packs = |w: &[Stage<M, V>]| {
-        !matches!(w[1], Stage::Pack { .. }) || matches!(w[0], Stage::StoreNormed { .. })
-    };
+    let packs =
+        |w: &[Stage<M, V>]| !matches!(w[1], Stage::Pack { .. }) || matches!(w[0], Stage::StoreNormed { .. });
     if !begins || !stages.windows(2).all(packs) {
         return refuse(OP, "a row that is not loaded, or nothing that could be packed");
     }

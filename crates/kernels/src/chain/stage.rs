@@ -117,11 +117,7 @@ impl<M: Copy, V: Copy> Stage<M, V> {
     ///
     /// # Errors
     /// Those of `m`.
-    pub fn map<N, W, E>(
-        &self,
-        m: impl Fn(M) -> Result<N, E>,
-        v: impl Fn(V) -> W,
-    ) -> Result<Stage<N, W>, E> {
+    pub fn map<N, W, E>(&self, m: impl Fn(M) -> Result<N, E>, v: impl Fn(V) -> W) -> Result<Stage<N, W>, E> {
         Ok(match *self {
             Stage::Load { x } => Stage::Load { x: m(x)? },
             Stage::Experts { x, choice, factor } => {

@@ -132,9 +132,7 @@ impl Memory {
         };
         let product = |x: &Placed, by: scale::Factor<'_>| {
             let x = x.mat();
-            result(&|rec, out| {
-                scale::record(k, rec, "scale", &scale::Args { x, by, out: out.mat(), rows })
-            })
+            result(&|rec, out| scale::record(k, rec, "scale", &scale::Args { x, by, out: out.mat(), rows }))
         };
         let of = |m: M| &self.matrices[&m];
         let mut stored: Vec<(M, Placed)> = Vec::new();

@@ -11,7 +11,7 @@ mod team;
 use crate::Kernel;
 pub use norm_dispatch::supports;
 pub use suite::suite;
-pub(crate) use team::Team;
+pub(crate) use team::{SUBGROUP_COLUMNS, Team};
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] = &[norm_dispatch::KERNEL];

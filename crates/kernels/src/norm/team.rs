@@ -14,7 +14,7 @@ pub(crate) struct Team {
 }
 
 /// Up to this many columns a subgroup takes a group.
-const SUBGROUP_COLUMNS: u32 = 512;
+pub(crate) const SUBGROUP_COLUMNS: u32 = 512;
 
 impl Team {
     pub fn of(k: &Kernels, group: u32) -> Team {

@@ -1,7 +1,9 @@
 //! The calls of a schedule: what the kernels can do, as data.
 
 use super::chain::Stage;
+use zinc_kernels::elementwise::sigmoid_gate::Parts;
 use zinc_kernels::recurrent::conv::HeadNorms;
+use zinc_kernels::recurrent::delta_net::Gates;
 use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
@@ -43,9 +45,11 @@ pub enum Call {
     Rope { x: Cols, head_size: u32, table: RopeId, pairing: Pairing, out: Cols },
     /// `KvWrite`.
     KvWrite { k: Cols, v: Cols, kv: KvId },
-    /// All between the projections and the attention: norms of query and key heads where there are any, `Rope` of both, `KvWrite`.
+    /// All between the projections and the attention: the `Slice` that takes query heads from between their gates, norms of query and key heads where there are any, `Rope` of both, `KvWrite`.
     AttentionInput {
         q: Cols,
+        /// Each query head of `q` is followed by its gate.
+        gated: bool,
         k: Cols,
         v: Cols,
         /// Weights of the query's and the key's norm, and its eps.
@@ -91,8 +95,8 @@ pub enum Call {
     Softcap { x: Cols, cap: f32, out: Cols },
     /// `Activate`.
     Activate { kind: Activation, gate: Cols, up: Cols, out: Cols },
-    /// `SigmoidGate`.
-    SigmoidGate { x: Cols, gate: Cols, out: Cols },
+    /// `SigmoidGate`, where there are `parts` of the `Slice` of `gate` by them.
+    SigmoidGate { x: Cols, gate: Cols, parts: Option<Parts>, out: Cols },
     /// `Slice`.
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
     /// `Route`, and with several rows the slots by expert, which lie behind the choice.
@@ -116,13 +120,12 @@ pub enum Call {
     ExpertSum { x: Cols, choice: Cols, scale: Option<WeightId>, out: Cols },
     /// `Conv`, and the `L2Norm` of its first columns and of as many behind them: `out` are the rest.
     Conv { x: Cols, weight: WeightId, state: StateId, norms: Option<HeadNorms<Cols>>, out: Cols },
-    /// `DeltaNet`.
+    /// `DeltaNet`, and the `Slice` of both its gates where they are mixed.
     DeltaNet {
         q: Cols,
         k: Cols,
         v: Cols,
-        alpha: Cols,
-        beta: Cols,
+        gates: Gates<Cols>,
         dt_bias: WeightId,
         a: WeightId,
         order: HeadOrder,
@@ -170,7 +173,8 @@ impl Call {
             | Call::GatedExperts { x, choice, .. }
             | Call::ExpertBias { x, choice, .. }
             | Call::ExpertSum { x, choice, .. } => vec![x, choice],
-            Call::DeltaNet { q, k, v, alpha, beta, .. } => vec![q, k, v, alpha, beta],
+            Call::DeltaNet { q, k, v, gates: Gates::Apart { alpha, beta }, .. } => vec![q, k, v, alpha, beta],
+            Call::DeltaNet { q, k, v, gates: Gates::Mixed { both, .. }, .. } => vec![q, k, v, both],
         }
     }
 

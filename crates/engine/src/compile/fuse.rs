@@ -2,7 +2,9 @@
 
 use super::chain::chain;
 use super::{Call, Shape, Step, experts};
+use zinc_kernels::elementwise::sigmoid_gate::Parts;
 use zinc_kernels::recurrent::conv;
+use zinc_kernels::recurrent::delta_net::Gates;
 use zinc_plan::{Activation, Cols, Op, Plan};
 
 /// The operations that matter, with who reads what.
@@ -151,6 +153,8 @@ pub(super) fn lower(graph: &Graph<'_>, fuse: bool) -> Vec<Step> {
                     .map(here),
                 Op::ExpertLinear { .. } => experts::biased(graph, i).map(here),
                 Op::Linear { .. } => epilogue(graph, i).map(here),
+                Op::SigmoidGate { .. } => gate_of_parts(graph, i).map(here),
+                Op::DeltaNet { .. } => mixed_gates(graph, i).map(here),
                 Op::Conv { .. } => normed_heads(graph, i).map(here),
                 Op::ExpertSum { .. } | Op::Add { .. } | Op::RmsNorm { .. } => chain(graph, i, &taken),
                 _ => None,
@@ -210,12 +214,23 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
         (q, k, norms) = (xq, xk, Some((wq, wk, eps_q)));
         ops.extend([nq, nk]);
     }
+    let slice = g.writer(q).filter(|&s| g.sole_reader(s).is_some_and(|r| ops.contains(&r)));
+    let gated = match slice.map(|s| (s, g.op(s))) {
+        Some((s, &Op::Slice { x, stride, first: 0, len, .. }))
+            if (len, stride) == (head_size, 2 * head_size) =>
+        {
+            ops.push(s);
+            q = x;
+            true
+        }
+        _ => false,
+    };
     if !g.ready(q, i) {
         return None;
     }
     ops.sort_unstable();
     let out = g.op(rope_q).output()?;
-    Some((Call::AttentionInput { q, k, v, norms, head_size, table, pairing, kv, out }, ops))
+    Some((Call::AttentionInput { q, gated, k, v, norms, head_size, table, pairing, kv, out }, ops))
 }
 
 /// The products whose outputs `Activate` number `i` joins.
@@ -235,6 +250,31 @@ fn gated(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     // One kernel decodes both matrices, so their formats must agree; the file mixes them only rarely.
     let same = xg == xu && g.plan.weight(gate).format == g.plan.weight(up).format;
     same.then(|| (Call::GatedLinear { x: xg, norm: None, gate, up, kind, out }, vec![pg, pu, i]))
+}
+
+/// The slice that `SigmoidGate` number `i` alone reads its gate from.
+fn gate_of_parts(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::SigmoidGate { x, gate, out } = g.op(i) else { return None };
+    let s = g.writer(gate).filter(|&s| g.sole_reader(s) == Some(i))?;
+    let &Op::Slice { x: gate, stride, first, len, .. } = g.op(s) else { return None };
+    let parts = Some(Parts { stride, first, len });
+    len.is_multiple_of(4).then_some((Call::SigmoidGate { x, gate, parts, out }, vec![s, i]))
+}
+
+/// The slices that `DeltaNet` number `i` alone reads its gates from.
+fn mixed_gates(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
+    let &Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } = g.op(i) else { return None };
+    let sliced = |c: Cols| {
+        let s = g.writer(c).filter(|&s| g.sole_reader(s) == Some(i))?;
+        match *g.op(s) {
+            Op::Slice { x, stride, first, len, .. } if stride == 2 * len => Some((s, x, first, len)),
+            _ => None,
+        }
+    };
+    let ((sa, both, first_a, part), (sb, both_b, first_b, part_b)) = (sliced(alpha)?, sliced(beta)?);
+    let gates = Gates::Mixed { both, part };
+    ((both, part) == (both_b, part_b) && (first_a, first_b) == (part, 0))
+        .then_some((Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, out }, vec![sa, sb, i]))
 }
 
 /// The norms of the query and key heads that `Conv` number `i` gives.
@@ -312,11 +352,12 @@ fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
             Call::Attention { q, kv, heads, scale, softcap, sinks, out }
         }
         Op::Activate { kind, gate, up, out } => Call::Activate { kind, gate, up, out },
-        Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, out },
+        Op::SigmoidGate { x, gate, out } => Call::SigmoidGate { x, gate, parts: None, out },
         Op::Slice { x, stride, first, len, out } => Call::Slice { x, stride, first, len, out },
         Op::Conv { x, weight, state, out } => Call::Conv { x, weight, state, norms: None, out },
         Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } => {
-            Call::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out }
+            let gates = Gates::Apart { alpha, beta };
+            Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, out }
         }
         Op::Route { logits, order, out } => Call::Route { logits, order, out },
         Op::ExpertLinear { x, weight, choice, out } => {

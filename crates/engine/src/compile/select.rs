@@ -71,8 +71,8 @@ pub(super) fn select(
             rope::supports("rope", x.width, head_size, pairs(table), rows).map(|()| None)
         }
         Call::KvWrite { kv, .. } => cache("kv_write", kv).map(|()| None),
-        Call::AttentionInput { q, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
-            .and_then(|()| rope::supports("qk_norm_rope_kv", q.width, head_size, pairs(table), rows))
+        Call::AttentionInput { out, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
+            .and_then(|()| rope::supports("qk_norm_rope_kv", out.width, head_size, pairs(table), rows))
             .map(|()| None),
         Call::Route { logits, out, .. } => {
             choices.group(&target.chooser(), logits.width, out, rows).map(|()| None)

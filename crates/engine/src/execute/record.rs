@@ -9,6 +9,7 @@ use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
+use zinc_kernels::recurrent::delta_net::Gates;
 use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{
     Kernels, Mat, RowInfo, attention, chain, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
@@ -253,13 +254,17 @@ impl<'a> Recording<'a> {
                 let args = recurrent::conv::Args { x, weight, taps, state, parts, norms, out, rows };
                 recurrent::conv::record(k, rec, label, &args)?;
             }
-            Call::DeltaNet { q, k: keys, v, alpha, beta, dt_bias, a, order, state, out } => {
+            Call::DeltaNet { q, k: keys, v, gates, dt_bias, a, order, state, out } => {
                 let args = recurrent::delta_net::Args {
                     q: self.mat(q)?,
                     k: self.mat(keys)?,
                     v: self.mat(v)?,
-                    alpha: self.mat(alpha)?,
-                    beta: self.mat(beta)?,
+                    gates: match gates {
+                        Gates::Apart { alpha, beta } => {
+                            Gates::Apart { alpha: self.mat(alpha)?, beta: self.mat(beta)? }
+                        }
+                        Gates::Mixed { both, part } => Gates::Mixed { both: self.mat(both)?, part },
+                    },
                     dt_bias: self.vector(dt_bias),
                     a: self.vector(a),
                     shape: delta_net_shape(plan, state, order),
@@ -313,9 +318,9 @@ impl<'a> Recording<'a> {
                 let args = elementwise::activate::Args { kind, gate, up, out, rows };
                 elementwise::activate::record(k, rec, label, &args)?;
             }
-            Call::SigmoidGate { x, gate, out } => {
+            Call::SigmoidGate { x, gate, parts, out } => {
                 let (x, gate, out) = (self.mat(x)?, self.mat(gate)?, self.mat(out)?);
-                let args = elementwise::sigmoid_gate::Args { x, gate, out, rows };
+                let args = elementwise::sigmoid_gate::Args { x, gate, parts, out, rows };
                 elementwise::sigmoid_gate::record(k, rec, label, &args)?;
             }
             Call::Slice { x, stride, first, len, out } => {

@@ -152,7 +152,7 @@ impl Memory {
                 Stage::AddGated { x, gate } => {
                     let (x, gate) = (of(x).mat(), of(gate).mat());
                     let gated = result(&|rec, out| {
-                        let args = sigmoid_gate::Args { x, gate, out: out.mat(), rows };
+                        let args = sigmoid_gate::Args { x, gate, parts: None, out: out.mat(), rows };
                         sigmoid_gate::record(k, rec, "sigmoid_gate", &args)
                     })?;
                     sum(&row, &gated)?

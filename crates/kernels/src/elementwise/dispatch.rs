@@ -31,6 +31,8 @@ pub(super) enum Second<'a> {
     Columns(Mat<'a>),
     /// One column.
     Column(Mat<'a>),
+    /// Parts of wider columns, as [`Numbers`] say.
+    Parts(Mat<'a>),
     /// An f32 a column of the output, for all rows.
     Row(&'a Slice),
     /// One f32.
@@ -87,6 +89,7 @@ impl Elementwise<'_> {
         let (a, out, rows, n) = (&self.a, &self.out, self.rows, self.numbers);
         let b_aligned = match self.b {
             Second::Columns(m) => m.is_vec4(rows),
+            Second::Parts(m) => m.is_vec4(rows) && n.flag.is_multiple_of(4) && n.first.is_multiple_of(4),
             Second::Row(s) => is_vec4(s),
             Second::None | Second::Column(_) | Second::Element(_) => true,
         };
@@ -94,7 +97,7 @@ impl Elementwise<'_> {
         let bytes = a.bytes(rows)?;
         let (b, b_stride) = match self.b {
             Second::None => (bytes.clone(), 0),
-            Second::Columns(m) | Second::Column(m) => (m.bytes(rows)?, m.stride),
+            Second::Columns(m) | Second::Column(m) | Second::Parts(m) => (m.bytes(rows)?, m.stride),
             Second::Row(s) | Second::Element(s) => (s.clone(), 0),
         };
         let params = Params {

@@ -16,9 +16,9 @@ layout(push_constant, scalar) uniform Push {
     uint a_stride;
     uint b_stride;
     uint out_stride;
-    uint flag;   // scale: `b` holds the factor; sigmoid_gate: one gate a row; slice: stride of a part
-    uint first;  // slice: first column of a part
-    uint len;    // slice: columns of a part
+    uint flag;   // scale: `b` holds the factor; sigmoid_gate: one gate a row, or stride of a part; slice: stride of a part
+    uint first;  // slice, sigmoid_gate: first column of a part
+    uint len;    // slice, sigmoid_gate: columns of a part
     float alpha; // scale: factor; softcap: cap; oai_swiglu: alpha
     float limit; // oai_swiglu: limit
 } p;
@@ -68,7 +68,8 @@ void main() {
     v = gate * sigmoid(p.alpha * gate) * (up + 1.0);
 #endif
 #ifdef OP_SIGMOID_GATE
-    v *= sigmoid(p.flag != 0 ? vec4(p.b.v[row * p.b_stride]) : load4(p.b, b_at, left));
+    if (p.flag > 1) b_at = row * p.b_stride + column / p.len * p.flag + p.first + column % p.len;
+    v *= sigmoid(p.flag == 1 ? vec4(p.b.v[row * p.b_stride]) : load4(p.b, b_at, left));
 #endif
     store4(p.out_, row * p.out_stride + column, left, v);
 }

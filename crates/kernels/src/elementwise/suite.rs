@@ -32,6 +32,10 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         for layout in [Layout::Columns, Layout::Unaligned] {
             let name = format!("slice {len} from {first} of {parts} x {stride}, {layout:?}");
             suite.case(name, |s| sliced(s, [parts, stride, first, len], layout));
+            if len % 4 == 0 {
+                let name = format!("sigmoid_gate by {len} from {first} of {parts} x {stride}, {layout:?}");
+                suite.case(name, |s| gated_by_parts(s, [parts, stride, first, len], layout));
+            }
         }
     }
     suite.finish()
@@ -137,6 +141,7 @@ fn gated(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
         let args = sigmoid_gate::Args {
             x: x_on.mat(),
             gate: gate_on.mat(),
+            parts: None,
             out: out.mat(),
             rows: shape.rows as u32,
         };
@@ -146,6 +151,32 @@ fn gated(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// By parts of wider columns: as by a slice of them, bit for bit.
+fn gated_by_parts(
+    s: &Suite<'_>,
+    [parts, stride, first, len]: [usize; 4],
+    layout: Layout,
+) -> Result<(), Failure> {
+    let (mut rng, rows) = (s.rng(), 3);
+    let on = |rng: &mut Rng, width| s.upload_as(&Host::random(rng, 3, width, 2.0), layout);
+    let (x, gate) = (on(&mut rng, parts * len)?, on(&mut rng, parts * stride)?);
+    let output = || s.output_as(3, parts * len, layout);
+    let (out, sliced, apart) = (output()?, output()?, output()?);
+    let [stride, first, len] = [stride, first, len].map(|n| n as u32);
+    let (x, gate) = (x.mat(), gate.mat());
+    s.run(|rec| {
+        let parts = Some(sigmoid_gate::Parts { stride, first, len });
+        let args = sigmoid_gate::Args { x, gate, parts, out: out.mat(), rows };
+        sigmoid_gate::record(s.kernels(), rec, "fused", &args)?;
+        let args = slice::Args { x: gate, stride, first, len, out: sliced.mat(), rows };
+        slice::record(s.kernels(), rec, "slice", &args)?;
+        let args = sigmoid_gate::Args { x, gate: sliced.mat(), parts: None, out: apart.mat(), rows };
+        sigmoid_gate::record(s.kernels(), rec, "sigmoid_gate", &args)
+    })?;
+    let want = s.read(&apart)?;
+    s.compare(&out, &want, |_, _, _| 0.0)
 }
 
 fn sliced(s: &Suite<'_>, [parts, stride, first, len]: [usize; 4], layout: Layout) -> Result<(), Failure> {

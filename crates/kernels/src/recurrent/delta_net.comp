@@ -39,6 +39,7 @@ layout(push_constant, scalar) uniform Push {
     uint v_stride;
     uint alpha_stride;
     uint beta_stride;
+    uint gate_part; // alpha and beta have as many columns each in turn; as many as there are heads where they are apart
     uint out_stride;
 } p;
 
@@ -54,9 +55,10 @@ float log_1_plus(float e) {
 
 // Decay and rate of a row.
 vec2 gates(uint row, uint head) {
-    float x = p.alpha.v[row * p.alpha_stride + head] + p.dt_bias.v[head];
+    uint at = head / p.gate_part * 2 * p.gate_part + head % p.gate_part;
+    float x = p.alpha.v[row * p.alpha_stride + at] + p.dt_bias.v[head];
     float softplus = max(x, 0.0) + log_1_plus(exp(-min(abs(x), 80.0)));
-    return vec2(exp(min(softplus * p.a.v[head], 80.0)), sigmoid(p.beta.v[row * p.beta_stride + head]));
+    return vec2(exp(min(softplus * p.a.v[head], 80.0)), sigmoid(p.beta.v[row * p.beta_stride + at]));
 }
 
 vec4 s[COLUMNS * QUADS];

@@ -22,6 +22,7 @@ struct Params {
     v_stride: u32,
     alpha_stride: u32,
     beta_stride: u32,
+    gate_part: u32,
     out_stride: u32,
 }
 
@@ -40,6 +41,25 @@ pub struct Shape {
     pub grouped: bool,
 }
 
+/// Where the heads' decays and rates come from. Columns are an `M`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Gates<M> {
+    /// A column a value head.
+    Apart {
+        /// Of the decay.
+        alpha: M,
+        /// Of the rate.
+        beta: M,
+    },
+    /// In turn `part` columns of the rates and as many of the decays.
+    Mixed {
+        /// Two columns a value head.
+        both: M,
+        /// Value heads of a part.
+        part: u32,
+    },
+}
+
 /// Operands.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
@@ -49,10 +69,8 @@ pub struct Args<'a> {
     pub k: Mat<'a>,
     /// Value heads, `heads · value_size` columns.
     pub v: Mat<'a>,
-    /// A column a value head.
-    pub alpha: Mat<'a>,
-    /// A column a value head.
-    pub beta: Mat<'a>,
+    /// A column a value head each.
+    pub gates: Gates<Mat<'a>>,
     /// f32 a value head.
     pub dt_bias: &'a Slice,
     /// f32 a value head.
@@ -101,9 +119,19 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let (shape, rows) = (&args.shape, args.rows);
     let lanes = select(k.subgroup_size(), shape)?;
     let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
-    let widths =
-        [args.q.width, args.k.width, args.v.width, args.out.width, args.alpha.width, args.beta.width];
-    if widths != [keys, keys, values, values, shape.heads, shape.heads] {
+    let (alpha, beta, gate_part) = match args.gates {
+        Gates::Apart { alpha, beta } => (alpha, beta, shape.heads),
+        Gates::Mixed { both, part } if part > 0 && shape.heads.is_multiple_of(part) && both.width > part => {
+            let width = both.width - part;
+            (Mat { offset: both.offset + part, width, ..both }, Mat { width, ..both }, part)
+        }
+        Gates::Mixed { both, part } => {
+            return Ok(refuse("delta_net", format!("{} gates by {part} for {shape:?}", both.width))?);
+        }
+    };
+    let gates = if gate_part == shape.heads { shape.heads } else { 2 * shape.heads - gate_part };
+    let widths = [args.q.width, args.k.width, args.v.width, args.out.width, alpha.width, beta.width];
+    if widths != [keys, keys, values, values, gates, gates] {
         return Ok(refuse("delta_net", format!("columns {widths:?} for {shape:?}"))?);
     }
     let threads = k.threads(if k.policy().class == DeviceClass::Software { 16 } else { 128 });
@@ -117,8 +145,9 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         q_stride: args.q.stride,
         k_stride: args.k.stride,
         v_stride: args.v.stride,
-        alpha_stride: args.alpha.stride,
-        beta_stride: args.beta.stride,
+        alpha_stride: alpha.stride,
+        beta_stride: beta.stride,
+        gate_part,
         out_stride: args.out.stride,
     };
     let aligned = args.q.is_vec4(rows) && args.k.is_vec4(rows);
@@ -140,8 +169,8 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 Binding::read(&args.q.bytes(rows)?),
                 Binding::read(&args.k.bytes(rows)?),
                 Binding::read(&args.v.bytes(rows)?),
-                Binding::read(&args.alpha.bytes(rows)?),
-                Binding::read(&args.beta.bytes(rows)?),
+                Binding::read(&alpha.bytes(rows)?),
+                Binding::read(&beta.bytes(rows)?),
                 Binding::read(args.dt_bias),
                 Binding::read(args.a),
                 Binding::read_write(args.state),

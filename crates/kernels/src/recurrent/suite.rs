@@ -1,7 +1,7 @@
 //! The recurrent operations against their oracles: parts of one and many rows in one step, states from and to any slot, rows that only fill
 //! up the step; and one step against many, bit for bit.
 
-use super::delta_net::Shape;
+use super::delta_net::{Gates, Shape};
 use super::{NO_STATE, PartRows, Parts, Run, RunTable, conv, delta_net, reference};
 use crate::Kernels;
 use crate::norm::l2_norm;
@@ -324,12 +324,20 @@ impl Inputs {
             (on(&self.q)?, on(&self.k)?, on(&self.v)?, on(&self.alpha)?, on(&self.beta)?);
         let out = s.output_as(table.rows(), self.v.width, layout)?;
         let (dt_bias, a) = (s.values(&self.dt_bias)?, s.values(&self.a)?);
+        let (heads, part) = (shape.heads as usize, (shape.heads / shape.key_heads) as usize);
+        let pairs = self.beta.data.chunks(heads).zip(self.alpha.data.chunks(heads));
+        let turns = pairs.flat_map(|(b, a)| b.chunks(part).zip(a.chunks(part)));
+        let data = turns.flat_map(|(b, a)| [b, a].concat()).collect();
+        let both = on(&Host { width: 2 * heads, data })?;
+        let gates = match shape.grouped {
+            true => Gates::Mixed { both: both.mat(), part: part as u32 },
+            false => Gates::Apart { alpha: alpha.mat(), beta: beta.mat() },
+        };
         let args = delta_net::Args {
             q: q.mat(),
             k: k.mat(),
             v: v.mat(),
-            alpha: alpha.mat(),
-            beta: beta.mat(),
+            gates,
             dt_bias: &dt_bias,
             a: &a,
             shape: *shape,

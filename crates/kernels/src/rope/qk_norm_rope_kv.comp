@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint out_stride;
     uint heads;     // low half: query heads, high half: KV heads
     uint sizes;     // low half: size of a query or key head, high half: of a value head
-    uint rotation;  // low half: rotated pairs, bit 16: pairing, bit 17: norms
+    uint rotation;  // low half: rotated pairs, bit 16: pairing, bit 17: norms, bit 18: gates between query heads
     uint max_pages;
     float eps;
 } p;
@@ -60,7 +60,8 @@ void main() {
     uint head = is_q ? unit : unit - q_heads;
     F32In x = is_q ? p.q : p.k;
     F32In weight = is_q ? p.q_weight : p.k_weight;
-    uint from = row * (is_q ? p.q_stride : p.k_stride) + head * size;
+    bool gated = (p.rotation & 0x40000u) != 0;
+    uint from = is_q ? row * p.q_stride + head * (gated ? 2 * size : size) : row * p.k_stride + head * size;
     float factor = 1.0;
     if (norm) factor = head_factor(x, from, size, p.eps);
     uvec2 to = uvec2(0);

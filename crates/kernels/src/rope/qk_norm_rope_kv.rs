@@ -1,7 +1,7 @@
-//! All that happens between the q, k, v products and attention, in one dispatch: query heads are normed (where there are norms),
-//! turned and written; key heads are normed, turned and stored in the cache; value heads are stored in the cache.
+//! All that happens between the q, k, v products and attention, in one dispatch: query heads are taken from between their gates and normed
+//! (where there are any), turned and written; key heads are normed, turned and stored in the cache; value heads are stored in the cache.
 //!
-//! Bit-identical to `rms_norm` by head, `rope` and `kv_write` one after another.
+//! Bit-identical to `slice`, `rms_norm` by head, `rope` and `kv_write` one after another.
 
 use super::Rotation;
 use crate::kv::KvCache;
@@ -27,7 +27,7 @@ struct Params {
     heads: u32,
     /// Key size, value size << 16.
     sizes: u32,
-    /// Rotated pairs, pairing << 16, norms << 17.
+    /// Rotated pairs, pairing << 16, norms << 17, gates << 18.
     rotation: u32,
     max_pages: u32,
     eps: f32,
@@ -47,8 +47,10 @@ pub struct HeadNorms<'a> {
 /// Operands.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
-    /// Query heads, `heads · key_size` columns.
+    /// Query heads, `heads · key_size` columns, or twice as many where gates lie between them.
     pub q: Mat<'a>,
+    /// Each query head is followed by its gate, as wide.
+    pub gated: bool,
     /// Key heads.
     pub k: Mat<'a>,
     /// Value heads.
@@ -74,9 +76,9 @@ pub struct Args<'a> {
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let (cache, rows, size) = (&args.cache, args.rows, args.cache.key_size);
     cache.check(OP)?;
-    args.rotation.check(OP, args.q.width, size, rows)?;
-    let heads = args.q.width / size;
-    let fits = args.out.width == args.q.width
+    args.rotation.check(OP, args.out.width, size, rows)?;
+    let heads = args.out.width / size;
+    let fits = u64::from(args.out.width) * if args.gated { 2 } else { 1 } == u64::from(args.q.width)
         && args.k.width == cache.kv_heads * size
         && args.v.width == cache.kv_heads * cache.value_size
         && cache.kv_heads <= 0xffff;
@@ -95,7 +97,8 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         sizes: size | cache.value_size << 16,
         rotation: args.rotation.rotated_pairs
             | args.rotation.pairing_number() << 16
-            | u32::from(args.norms.is_some()) << 17,
+            | u32::from(args.norms.is_some()) << 17
+            | u32::from(args.gated) << 18,
         max_pages: cache.max_pages,
         eps: args.norms.map_or(0.0, |n| n.eps),
     };

@@ -2,6 +2,7 @@
 
 use super::qk_norm_rope_kv::{self, HeadNorms};
 use super::{Rotation, reference, rope};
+use crate::elementwise::slice;
 use crate::kv::reference::HostCache;
 use crate::kv::suite::{blank, same_bytes, scattered_pages, some_rows};
 use crate::kv::{KvCache, KvType, kv_write};
@@ -32,8 +33,19 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
                     (3, 3, [24, 8], 16),
                 ] {
                     for (rows, layout) in [(1, Layout::Columns), (6, Layout::Unaligned)] {
-                        let shape =
-                            Fused { pairing, kind, norms, heads, kv_heads, sizes, rotated, rows, layout };
+                        let gated = heads == 2 || rows == 6 && norms;
+                        let shape = Fused {
+                            pairing,
+                            kind,
+                            norms,
+                            gated,
+                            heads,
+                            kv_heads,
+                            sizes,
+                            rotated,
+                            rows,
+                            layout,
+                        };
                         suite.case(format!("qk_norm_rope_kv {shape:?}"), |s| fused(s, &shape));
                     }
                 }
@@ -84,6 +96,7 @@ struct Fused {
     pairing: Pairing,
     kind: KvType,
     norms: bool,
+    gated: bool,
     heads: usize,
     kv_heads: usize,
     sizes: [usize; 2],
@@ -94,8 +107,8 @@ struct Fused {
 
 fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
     let mut rng = s.rng();
-    let &Fused { pairing, kind, norms, heads, kv_heads, sizes: [size, value_size], rotated, rows, layout } =
-        shape;
+    let &Fused { pairing, kind, norms, gated, heads, kv_heads, rotated, rows, layout, .. } = shape;
+    let [size, value_size] = shape.sizes;
     let k = s.kernels();
     let max_pages = 3;
     let pages = scattered_pages(&mut rng, 2, max_pages);
@@ -103,11 +116,13 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
     let (pages_on, info_on, table_on) = (s.values(&pages)?, s.values(&info)?, s.values(&table(rotated, 48))?);
     let weights = [s.values(&rng.normals(size, 1.0))?, s.values(&rng.normals(size, 1.0))?];
     let mut columns = |width| s.upload_as(&Host::random(&mut rng, rows, width, 1.0), layout);
-    let (q, key, v) = (columns(heads * size)?, columns(kv_heads * size)?, columns(kv_heads * value_size)?);
+    let q_width = heads * size * if gated { 2 } else { 1 };
+    let (q, key, v) = (columns(q_width)?, columns(kv_heads * size)?, columns(kv_heads * value_size)?);
     let output = |width| s.output_as(rows, width, layout);
     let (out, out_apart) = (output(heads * size)?, output(heads * size)?);
     let (q_normed, k_normed, k_turned) =
         (output(heads * size)?, output(kv_heads * size)?, output(kv_heads * size)?);
+    let q_heads = output(heads * size)?;
     let start = [size, value_size].map(|size| blank(kind, kv_heads, size, pages.len(), -7.0));
     let upload = |c: &HostCache| s.bytes(&c.bytes());
     let memory = [upload(&start[0])?, upload(&start[1])?, upload(&start[0])?, upload(&start[1])?];
@@ -126,6 +141,7 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
     s.run(|rec| {
         let args = qk_norm_rope_kv::Args {
             q: q.mat(),
+            gated,
             k: key.mat(),
             v: v.mat(),
             norms: norms.then_some(HeadNorms { q: &weights[0], k: &weights[1], eps }),
@@ -137,6 +153,12 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
         };
         qk_norm_rope_kv::record(k, rec, "fused", &args)?;
         let (mut turned_q, mut turned_k) = (q.mat(), key.mat());
+        if gated {
+            let (stride, len, out) = (2 * size as u32, size as u32, q_heads.mat());
+            let args = slice::Args { x: q.mat(), stride, first: 0, len, out, rows: n };
+            slice::record(k, rec, "slice", &args)?;
+            turned_q = out;
+        }
         if norms {
             for (x, weight, out) in
                 [(&mut turned_q, &weights[0], &q_normed), (&mut turned_k, &weights[1], &k_normed)]

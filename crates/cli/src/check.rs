@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zinc_engine::{BackendWish, Engine, LoadOptions, LoadPlan, MemoryPlan, Want, plan_without_device};
+use zinc_engine::{BackendWish, Engine, LoadOptions, MemoryPlan, PrefillPath, Want, plan_without_device};
 use zinc_gguf::Gguf;
 use zinc_kernels::{Kernels, suites};
 use zinc_model::Model;
@@ -17,7 +17,7 @@ use zinc_vulkan::{Device, DeviceWish};
 
 /// Checks the device, its kernels and a model, and names whatever is wrong.
 ///
-/// Exit code 1 if something is. With `--budget` and no device, memory is planned for a device of that size.
+/// Exit code 1 if something is. With `--budget` and no device (or `--backend cpu`), memory is planned for a device of that size.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run the kernels' suites on the device and compare with the references; `--ops=FAMILY,…`: only these.
@@ -151,7 +151,16 @@ fn model(path: &Path, options: &LoadOptions, device: Option<Device>, out: &mut d
             model.notes.iter().try_for_each(|n| writeln!(out, "note: {n}"))?;
             match (device, options.budget) {
                 (None, Some(budget)) => match plan_without_device(&model, options, budget) {
-                    Ok(plan) => planned(&plan, &format!("a device of {}", output::bytes(budget)), out)?,
+                    Ok(plan) => {
+                        let place = format!("a device of {}", output::bytes(budget));
+                        planned((plan.context, &plan.path, &plan.memory), &place, out)?;
+                        let most = plan.largest_context.min(s.context_length);
+                        writeln!(
+                            out,
+                            "the largest context that fits is {most} tokens, the model was trained for {}",
+                            s.context_length
+                        )?;
+                    }
                     Err(e) => faults.push(e.to_string()),
                 },
                 (device, _) => faults.extend(loaded(file, options, device, out)?),
@@ -182,12 +191,8 @@ fn loaded(
         Err(e) => return Ok(Some(e.to_string())),
     };
     let s = engine.summary();
-    let plan = LoadPlan {
-        context: s.context,
-        path: engine.prefill_path(),
-        memory: MemoryPlan { items: s.memory.clone() },
-    };
-    planned(&plan, &s.device, out)?;
+    let memory = MemoryPlan { items: s.memory.clone() };
+    planned((s.context, &engine.prefill_path(), &memory), &s.device, out)?;
     product_lines(&engine)?.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     if s.tiles == "tuned" {
         writeln!(out, "tiles    tuned on this device")?;
@@ -205,17 +210,21 @@ fn loaded(
     })
 }
 
-fn planned(p: &LoadPlan, place: &str, out: &mut dyn Write) -> Outcome {
-    writeln!(out, "runs on  {place}, context {}", p.context)?;
-    prefill_lines(&p.path).iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    if p.memory.items.is_empty() {
+fn planned(
+    (context, path, memory): (u32, &PrefillPath, &MemoryPlan),
+    place: &str,
+    out: &mut dyn Write,
+) -> Outcome {
+    writeln!(out, "runs on  {place}, context {context}")?;
+    prefill_lines(path).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    if memory.items.is_empty() {
         return Ok(());
     }
     let mut table = Table::new(&[("", Align::Left), ("", Align::Right)]);
-    for (what, bytes) in p.memory.items.iter().filter(|i| i.1 > 0) {
+    for (what, bytes) in memory.items.iter().filter(|i| i.1 > 0) {
         table.row([(*what).into(), output::bytes(*bytes)]);
     }
-    table.row(["in all".into(), output::bytes(p.memory.total())]);
+    table.row(["in all".into(), output::bytes(memory.total())]);
     writeln!(out, "device memory:")?;
     Ok(table.write(out, 2)?)
 }

@@ -5,7 +5,7 @@ use crate::sequence::Pool;
 use crate::validate::Reference;
 use crate::{
     Candidates, Cut, Error, KeptStates, LoadOptions, LoadProgress, LogitRow, Logits, OpTime, PageRef, Part,
-    PartOutput, Precision, PrefillPath, Products, Sequence, Summary, ValidateOptions, Want,
+    PartOutput, Precision, PrefillPath, Products, Routing, Sequence, Summary, ValidateOptions, Want,
 };
 use std::sync::Arc;
 use zinc_cpu::Cpu;
@@ -235,6 +235,31 @@ impl Engine {
             Some(PartOutput::Logits(logits)) => Ok(logits),
             _ => Ok(Logits { vocab: self.summary.vocab as usize, values: Vec::new() }),
         }
+    }
+
+    /// Reads `tokens` after what the sequence holds, and tells by layer how often each expert was chosen. The counts are read back between
+    /// steps, so this is no way to read fast. Empty on the CPU and for models without experts.
+    pub fn routing(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<Routing>, Error> {
+        let mut all: Vec<Routing> = Vec::new();
+        let chunk = self.prefill_path().chunk.max(1) as usize;
+        let steps = tokens.chunks(chunk);
+        let last = steps.len().saturating_sub(1);
+        for (i, step) in steps.enumerate() {
+            let want = if i == last { Want::Last } else { Want::None };
+            self.forward(sequence, step, want)?;
+            let Backend::Vulkan(executor) = &mut self.backend else { return Ok(all) };
+            for routing in executor.routing(step.len(), want.logit_rows(step.len()))? {
+                match all.iter_mut().find(|r| r.layer == routing.layer) {
+                    Some(sum) => {
+                        sum.rows += routing.rows;
+                        sum.slots.iter_mut().zip(&routing.slots).for_each(|(a, b)| *a += b);
+                    }
+                    None => all.push(routing),
+                }
+            }
+        }
+        all.sort_by_key(|r| r.layer);
+        Ok(all)
     }
 
     /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each

@@ -45,7 +45,10 @@ pub use figures::{DeviceFigures, MatrixFigure};
 pub use generate::Event;
 pub use memory::{DoesNotFit, MemoryPlan, fit, gib};
 pub use options::{BackendWish, GenerateOptions, LoadOptions, LoadProgress, PrefillMode, Want};
-pub use report::{Choices, Fallback, Logits, OpTime, PrefillPath, Products, Stats, StopReason, Summary};
+pub use report::{
+    Choices, Fallback, Logits, OpTime, PrefillPath, Products, Routing, RoutingSpread, Stats, StopReason,
+    Summary,
+};
 pub use sampler::{Candidates, NotFinite, Sampler, SamplingOptions};
 pub use sequence::{KeptStates, PageRef, Sequence};
 pub use tuned::{Measured, TunedFile, model_class};

@@ -52,18 +52,20 @@ pub fn fit(context: u32, available: u64, need: impl Fn(u32) -> MemoryPlan) -> Re
     if plan.total() <= available {
         return Ok(plan);
     }
-    let (mut fits, mut fails) = (0, context);
-    while fails - fits > 1 {
-        let middle = fits + (fails - fits) / 2;
-        match need(middle).total() <= available {
-            true => fits = middle,
-            false => fails = middle,
-        }
-    }
-    // Whole pages, so that the advice is what a load then takes.
-    let fits = fits / PAGE_TOKENS * PAGE_TOKENS;
-    let largest_context = (fits > 0).then_some(fits);
+    let largest_context = largest(context.saturating_sub(1), available, need);
     Err(DoesNotFit { context, needed: plan.total(), available, largest_context })
+}
+
+/// The largest context of up to `most` tokens that fits into `available` bytes, in whole pages, so that it is what a load then takes; `None`
+/// where no page fits. `need` as for [`fit`].
+pub fn largest(most: u32, available: u64, need: impl Fn(u32) -> MemoryPlan) -> Option<u32> {
+    let fits = |context: u32| need(context).total() <= available;
+    let (mut fitting, mut failing) = if fits(most) { (most, most) } else { (0, most) };
+    while failing - fitting > 1 {
+        let middle = fitting + (failing - fitting) / 2;
+        *(if fits(middle) { &mut fitting } else { &mut failing }) = middle;
+    }
+    Some(fitting / PAGE_TOKENS * PAGE_TOKENS).filter(|&n| n > 0)
 }
 
 /// What a load will keep on the device.

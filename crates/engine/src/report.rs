@@ -40,6 +40,45 @@ pub struct Summary {
     pub load_seconds: f64,
 }
 
+/// How often a layer's experts were chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Routing {
+    /// The layer.
+    pub layer: Option<u32>,
+    /// Rows that chose.
+    pub rows: usize,
+    /// By expert, how many rows chose it.
+    pub slots: Vec<u32>,
+}
+
+impl Routing {
+    /// The most, the middle and the least rows of an expert, and how many experts have none.
+    pub fn spread(&self) -> RoutingSpread {
+        let mut sorted = self.slots.clone();
+        sorted.sort_unstable();
+        let at = |i: usize| sorted.get(i).copied().unwrap_or(0);
+        RoutingSpread {
+            min: at(0),
+            median: at(sorted.len() / 2),
+            max: at(sorted.len().saturating_sub(1)),
+            empty: sorted.iter().take_while(|&&n| n == 0).count(),
+        }
+    }
+}
+
+/// Rows an expert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RoutingSpread {
+    /// Of the expert with the fewest.
+    pub min: u32,
+    /// Of the one in the middle.
+    pub median: u32,
+    /// Of the one with the most.
+    pub max: u32,
+    /// Experts without any.
+    pub empty: usize,
+}
+
 /// Why a step has fewer rows than asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fallback {

@@ -7,9 +7,11 @@ mod gemm;
 mod kernels;
 mod limits;
 pub mod measure;
+mod moe;
 mod plot;
 mod prefill;
 pub mod report;
+mod scan;
 
 use crate::error::{Outcome, invalid, usage};
 use crate::load::{EngineArgs, load};
@@ -71,6 +73,8 @@ enum What {
     Gemm(gemm::Args),
     Experts(experts::Args),
     Attention(attention::Args),
+    Scan(scan::Args),
+    Moe(Box<moe::Args>),
     Prefill(Box<prefill::Args>),
     Sweep(Box<prefill::sweep::Args>),
 }
@@ -82,6 +86,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         (Some(What::Gemm(gemm)), _) => return gemm::run(gemm, out),
         (Some(What::Experts(experts)), _) => return experts::run(experts, out),
         (Some(What::Attention(attention)), _) => return attention::run(attention, out),
+        (Some(What::Scan(scan)), _) => return scan::run(scan, out),
+        (Some(What::Moe(moe)), _) => return moe::run(moe, out),
         (Some(What::Prefill(prefill)), _) => return prefill::run(prefill, out),
         (Some(What::Sweep(sweep)), _) => return prefill::sweep::run(sweep, out),
         (None, Some(model)) => model,

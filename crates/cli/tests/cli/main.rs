@@ -5,6 +5,7 @@ mod chat;
 mod device;
 mod inspect;
 mod numbers;
+mod plan;
 mod prefill;
 mod run;
 mod tokenize;

@@ -104,3 +104,47 @@ fn options_that_contradict_the_measurement_are_refused() {
         zinc(&[&["bench", "prefill", "-m", text(&model)], bad].concat()).fails(2);
     }
 }
+
+#[test]
+fn experts_are_counted_beside_the_speed() {
+    let Some(device) = lavapipe() else { return };
+    let model = tiny("qwen3moe").model;
+    let base = ["bench", "moe", "-m", text(&model), "-p", "9", "--repeats", "2", "--device", device];
+    let json = zinc(&[&base[..], &["--json"]].concat()).json();
+    let result = &json["results"][0];
+    assert_eq!((result["prompt_tokens"].as_u64(), result["path"].as_str()), (Some(9), Some("batched")));
+    let layers = result["layers"].as_array().unwrap();
+    let slots = |layer: &serde_json::Value| -> u64 {
+        layer["slots"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum()
+    };
+    // Every row chooses as many experts; in the last layer the one with logits alone.
+    let top_k = slots(layers.last().unwrap());
+    assert!(top_k > 0 && layers.iter().rev().skip(1).all(|l| slots(l) == 9 * top_k), "{layers:?}");
+    let table = zinc(&[&base[..], &["--layers"]].concat()).ok();
+    assert!(table.contains("rows an expert") && table.contains("experts without"), "{table}");
+    let dense = tiny("qwen3").model;
+    zinc(&["bench", "moe", "-m", text(&dense), "--device", device]).fails(2);
+}
+
+#[test]
+fn a_scan_is_measured() {
+    let Some(device) = lavapipe() else { return };
+    let base = [
+        "bench",
+        "scan",
+        "--rows",
+        "5",
+        "--heads",
+        "4",
+        "--key-heads",
+        "2",
+        "--repeats",
+        "1",
+        "--device",
+        device,
+    ];
+    let json = zinc(&[&base[..], &["--json"]].concat()).json();
+    // Four heads of 128 x 128, once read and once written.
+    assert_eq!(json["results"][0]["state_bytes"].as_u64(), Some(2 * 4 * 128 * 128 * 4));
+    assert!(json["results"][0]["us_a_token"].as_f64() > Some(0.0), "{json}");
+}

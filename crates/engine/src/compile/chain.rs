@@ -129,7 +129,7 @@ impl<'a> Chain<'a> {
         self.whole(c).then_some((Stage::Add { x: c }, None))
     }
 
-    /// Stores the row, and norms of it that others read.
+    /// Stores the row, and the norms that read it.
     fn end(&mut self) -> Option<()> {
         let g = self.g;
         let last = self.last();
@@ -140,17 +140,12 @@ impl<'a> Chain<'a> {
             self.stages.push(Stage::StoreNormed { weight, scale: None, out });
             return chain::supports(&self.stages, self.width, 1).ok();
         }
-        let store = self.stages.len();
+        // Stored even where norms alone read it: a call is looked at by what the layer that it is named after gives.
         self.stages.push(Stage::Store { out });
         chain::supports(&self.stages, self.width, 1).ok()?;
-        let readers: Vec<usize> = g.readers_of(last).collect();
-        let mut others = g.is_kept(out);
+        let readers: Vec<usize> = g.readers_of(last).filter(|&r| !self.taken[r]).collect();
         for r in readers {
-            let normed = if self.taken[r] { None } else { self.norm(r) };
-            let (Some(weight), Some(mut out)) = (normed, g.op(r).output()) else {
-                others = true;
-                continue;
-            };
+            let (Some(weight), Some(mut out)) = (self.norm(r), g.op(r).output()) else { continue };
             let (mut ops, mut scale) = (vec![r], None);
             if let Some(s) = g.sole_reader(r).filter(|&s| !self.taken[s])
                 && let Op::Scale { by: Scalar::Const(by), out: scaled, .. } = *g.op(s)
@@ -159,15 +154,11 @@ impl<'a> Chain<'a> {
                 (scale, out) = (Some(by), scaled);
             }
             self.stages.push(Stage::StoreNormed { weight, scale, out });
-            if chain::supports(&self.stages, self.width, 1).is_err() {
+            if chain::supports(&self.stages, self.width, 1).is_ok() {
+                self.ops.extend(ops);
+            } else {
                 self.stages.pop();
-                others = true;
-                continue;
             }
-            self.ops.extend(ops);
-        }
-        if !others {
-            self.stages.remove(store);
         }
         Some(())
     }

@@ -4,7 +4,7 @@
 //! that was freed within an epoch is not given out again in the same one, so reuse never forces a barrier between independent
 //! steps (q, k and v, or gate and up).
 
-use super::{Shape, Step};
+use super::{Call, Shape, Step};
 use zinc_plan::{Act, ActId, Cols, KvId, Plan};
 
 /// Bytes that every buffer's start is a multiple of: the widest loads, and whole cache lines.
@@ -80,7 +80,9 @@ pub(super) fn assign(
         }
     }
     // Read by the tail and by the host.
-    for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten() {
+    let choices =
+        steps.iter().filter_map(|s| if let Call::Route { out, .. } = s.call { Some(out) } else { None });
+    for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten().chain(choices) {
         if let Some(life) = &mut lives[resolve(kept).act.index()] {
             life.1 = u32::MAX;
         }

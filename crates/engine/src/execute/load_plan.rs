@@ -4,7 +4,7 @@ use super::buffers::Extents;
 use super::widths::{Schedules, Widths, compile_all};
 use super::{record, weights};
 use crate::compile::{Shape, Target};
-use crate::memory::{DoesNotFit, MemoryPlan, Needs, fit, gib, place_weights};
+use crate::memory::{DoesNotFit, MemoryPlan, Needs, fit, gib, largest, place_weights};
 use crate::{Error, Fallback, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
 use zinc_kernels::attention::attention::COUNTER_BYTES;
@@ -22,6 +22,13 @@ pub struct LoadPlan {
     pub path: PrefillPath,
     /// Device memory by use.
     pub memory: MemoryPlan,
+    /// The largest context for which there would be memory, with such steps, up to [`LoadPlan::MOST_CONTEXT`].
+    pub largest_context: u32,
+}
+
+impl LoadPlan {
+    /// Tokens up to which the largest context is looked for.
+    pub const MOST_CONTEXT: u32 = 1 << 24;
 }
 
 /// What a load would take on a device of `bytes` bytes that nobody has: one with the limits that most have. The memory of the
@@ -85,15 +92,17 @@ pub(super) fn plan(
             vocab: plan.vocab(),
             kv_type: options.kv_type,
             scratch: widths.shapes().map(|s| schedules[&s].scratch.bytes).max().unwrap_or(0),
-            work: work(widest, context).unwrap_or(u64::MAX),
+            work: work(widest, context).unwrap_or(u64::MAX / 4),
         };
         match fit(context, available, |context| needs(plan, weights, &extents(context)).at(context)) {
             Ok(memory) => {
                 fallbacks.extend(too_wide.map(|no| narrowed(compiled.widest(), &no)));
+                let need = |context| needs(plan, weights, &extents(context)).at(context);
+                let largest_context = largest(LoadPlan::MOST_CONTEXT, available, need).unwrap_or(context);
                 let extents = extents(context);
                 schedules.retain(|shape, _| shape.rows <= rows);
-                let load =
-                    LoadPlan { context, path: PrefillPath::of(rows, target.precision, fallbacks), memory };
+                let path = PrefillPath::of(rows, target.precision, fallbacks);
+                let load = LoadPlan { context, path, memory, largest_context };
                 return Ok(Planned { load, extents, widths, schedules });
             }
             Err(no) if rows == 1 => return Err(no.into()),

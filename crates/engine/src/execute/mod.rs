@@ -17,6 +17,7 @@ mod load_plan;
 mod observe;
 mod record;
 mod recordings;
+mod routing;
 mod step;
 #[cfg(test)]
 mod tests;

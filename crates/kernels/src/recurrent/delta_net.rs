@@ -87,12 +87,48 @@ pub struct Args<'a> {
     pub rows: u32,
 }
 
+/// How a head's states are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Lanes that split the keys of a value: they decide the order of sums.
+    pub lanes: u32,
+    /// Values of a team of lanes.
+    pub columns: u32,
+    /// Invocations of a workgroup.
+    pub threads: u32,
+}
+
 /// Lanes that split the keys of a value, where a subgroup has as many.
 const LANES: u32 = 8;
-/// Values of a team of lanes.
-const COLUMNS: u32 = 2;
 /// Most elements of a key head: a lane holds its part of two values' keys.
 const KEY_SIZE: u32 = 256;
+
+impl Cut {
+    /// The one that is taken. The order of sums depends on heads and device alone.
+    ///
+    /// # Errors
+    /// As [`select`].
+    pub fn of(k: &Kernels, shape: &Shape) -> Result<Cut, Unsupported> {
+        let threads = k.threads(if k.policy().class == DeviceClass::Software { 16 } else { 128 });
+        Ok(Cut { lanes: select(k.subgroup_size(), shape)?, columns: 2, threads })
+    }
+
+    /// All that there are for a shape.
+    pub fn all(k: &Kernels, shape: &Shape) -> Vec<Cut> {
+        let powers = |most: u32| (0..).map(|i| 1 << i).take_while(move |&n| n <= most);
+        let most = k.subgroup_size().min(1 << (shape.key_size / 4).trailing_zeros());
+        let mut all = vec![];
+        for (lanes, columns) in powers(most).flat_map(|l| powers(4).map(move |c| (l, c))) {
+            // What a lane holds of the states.
+            if shape.key_size / lanes * columns <= 128 {
+                let threads = [32, 64, 128, 256].map(|t| k.threads(t));
+                all.extend(threads.map(|threads| Cut { lanes, columns, threads }));
+            }
+        }
+        all.dedup();
+        all
+    }
+}
 
 /// Lanes of a team. They decide the order of sums, so they depend on heads and device alone.
 ///
@@ -116,8 +152,18 @@ pub fn select(subgroup_size: u32, shape: &Shape) -> Result<u32, Unsupported> {
 /// # Errors
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
+    record_cut(k, rec, label, args, Cut::of(k, &args.shape)?)
+}
+
+/// As [`record`], shared out otherwise.
+pub(super) fn record_cut(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    Cut { lanes, columns, threads }: Cut,
+) -> Result<(), Error> {
     let (shape, rows) = (&args.shape, args.rows);
-    let lanes = select(k.subgroup_size(), shape)?;
     let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
     let (alpha, beta, gate_part) = match args.gates {
         Gates::Apart { alpha, beta } => (alpha, beta, shape.heads),
@@ -134,8 +180,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     if widths != [keys, keys, values, values, gates, gates] {
         return Ok(refuse("delta_net", format!("columns {widths:?} for {shape:?}"))?);
     }
-    let threads = k.threads(if k.policy().class == DeviceClass::Software { 16 } else { 128 });
-    let slices = shape.value_size.div_ceil(threads / lanes * COLUMNS);
+    let slices = shape.value_size.div_ceil(threads / lanes * columns);
     let params = Params {
         parts: args.parts.count,
         heads: shape.heads,
@@ -162,7 +207,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 (1, u32::from(aligned)),
                 (2, shape.key_size),
                 (3, lanes),
-                (4, COLUMNS),
+                (4, columns),
                 (5, u32::from(shape.grouped)),
             ],
             bindings: &[

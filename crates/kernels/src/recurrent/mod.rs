@@ -3,6 +3,7 @@
 //! Their states are f32 and lie in slots, one behind the other: of a convolution `[taps − 1][channels]`, the oldest input first; of a
 //! delta net `[head][value][key]`.
 
+pub mod bench;
 pub mod conv;
 pub mod delta_net;
 pub mod reference;

@@ -91,25 +91,32 @@ impl Recording<'_> {
             let slot = |i: u32| lists.slice(4 * u64::from(grouping.pairs_at() + i), 4);
             return Ok(rec.copy(&slot(1)?, &slot(0)?)?);
         }
-        let writes = step.call.writes();
-        let own = self.executor.plan.ops[spoil.op].op.output().filter(|out| writes.contains(out));
-        let (value, target) = match (own, step.call.cache(), &spoil.cached) {
+        let plan = &self.executor.plan;
+        let writes: Vec<Cols> =
+            step.call.writes().into_iter().filter(|c| c.act.index() < plan.acts.len()).collect();
+        let own = plan.ops[spoil.op].op.output().filter(|out| writes.contains(out));
+        let (value, targets) = match (own, step.call.cache(), &spoil.cached) {
             (None, Some((_, true)), Some(cached)) => {
                 let offset = if self.executor.kv_type == KvType::F16 { 4 } else { 0 };
-                (spoil.value.slice(offset, cached.len())?, Some(cached.clone()))
+                (spoil.value.slice(offset, cached.len())?, vec![cached.clone()])
             }
             (own, ..) => {
-                (spoil.value.slice(0, 4)?, self.element(own.or(writes.first().copied()), spoil.row)?)
+                // An output that is not stored is in all that are.
+                let spoiled = own.map_or(writes, |out| vec![out]);
+                let elements: Result<Vec<_>, Error> =
+                    spoiled.into_iter().map(|c| self.element(c, spoil.row)).collect();
+                (spoil.value.slice(0, 4)?, elements?.into_iter().flatten().collect())
             }
         };
-        let nowhere =
-            || Error::Option(format!("`{}` does not compute the row of the fault", step.full_label()));
-        Ok(rec.copy(&value, &target.ok_or_else(nowhere)?)?)
+        if targets.is_empty() {
+            let label = step.full_label();
+            return Err(Error::Option(format!("`{label}` does not compute the row of the fault")));
+        }
+        Ok(targets.iter().try_for_each(|target| rec.copy(&value, target))?)
     }
 
     /// The middle element of a row of the batch, counted from its end; `None` where the columns do not have that row.
-    fn element(&self, c: Option<Cols>, row: u32) -> Result<Option<Slice>, Error> {
-        let Some(c) = c else { return Ok(None) };
+    fn element(&self, c: Cols, row: u32) -> Result<Option<Slice>, Error> {
         let place = self.place(c)?;
         let Some(row) = place.rows.checked_sub(row) else { return Ok(None) };
         let at = u64::from(row * place.stride + c.first + c.width / 2);

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
-use zinc_gguf::{Array, GgmlType, Value, Writer};
+use zinc_gguf::{GgmlType, Strings, Writer};
 
 const HIDDEN: u64 = 2048;
 const VOCAB: u64 = 248_320;
@@ -63,9 +63,9 @@ fn qwen35_35b_a3b(path: &Path) {
     w.metadata("qwen35moe.rope.freq_base", 1e7f32);
     w.metadata("qwen35moe.attention.layer_norm_rms_epsilon", 1e-6f32);
     w.metadata("tokenizer.ggml.model", "gpt2").metadata("tokenizer.ggml.pre", "qwen2");
-    let tokens: Vec<String> = (0..VOCAB).map(|i| format!("t{i}")).collect();
-    w.metadata("tokenizer.ggml.tokens", Value::Array(Array::String(tokens)));
-    w.metadata("tokenizer.ggml.merges", Value::Array(Array::String(vec![])));
+    let tokens: Strings = (0..VOCAB).map(|i| format!("t{i}")).collect();
+    w.metadata("tokenizer.ggml.tokens", tokens);
+    w.metadata("tokenizer.ggml.merges", Strings::default());
     let q4 = GgmlType::known().find(|t| t.name() == "Q4_K").unwrap();
     w.tensor("output.weight", &[HIDDEN, VOCAB], q4).tensor("token_embd.weight", &[HIDDEN, VOCAB], q4);
     w.tensor("output_norm.weight", &[HIDDEN], GgmlType::F32);

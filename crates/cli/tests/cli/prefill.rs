@@ -114,7 +114,7 @@ fn experts_are_counted_beside_the_speed() {
     let result = &json["results"][0];
     assert_eq!((result["prompt_tokens"].as_u64(), result["path"].as_str()), (Some(9), Some("batched")));
     let layers = result["layers"].as_array().unwrap();
-    let slots = |layer: &serde_json::Value| -> u64 {
+    let slots = |layer: &Value| -> u64 {
         layer["slots"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum()
     };
     // Every row chooses as many experts; in the last layer the one with logits alone.

@@ -22,8 +22,8 @@ pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
                 let width = parts * Packed::width(from.width / parts);
                 let out = Cols { act: ActId((plan.acts.len() + buffers.len()) as u32), first: 0, width };
                 buffers.push(Act { name: "packed", width, rows: plan.act(from.act).rows });
-                let packed = parts == 1
-                    && all.iter_mut().rev().any(|s: &mut Step| pack(plan, &mut s.call, from, out));
+                let packed =
+                    parts == 1 && all.iter_mut().rev().any(|s: &mut Step| pack(plan, &mut s.call, from, out));
                 if !packed {
                     let (layer, label) = (step.layer, "convert");
                     let call = Call::Convert { x: from, parts, out };

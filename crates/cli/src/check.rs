@@ -17,7 +17,7 @@ use zinc_vulkan::{Device, DeviceWish};
 
 /// Checks the device, its kernels and a model, and names whatever is wrong.
 ///
-/// Exit code 1 if something is. With `--budget` and no device (or `--backend cpu`), memory is planned for a device of that size.
+/// Exit code 1 if something is. With `--budget` and no device, memory is planned for a device of that size.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run the kernels' suites on the device and compare with the references; `--ops=FAMILY,…`: only these.

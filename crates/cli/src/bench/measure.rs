@@ -4,7 +4,7 @@ use crate::error::Outcome;
 use crate::load::tell;
 use std::ops::ControlFlow;
 use std::time::Instant;
-use zinc_engine::{Engine, Event, GenerateOptions, OpTime, Sequence, Want};
+use zinc_engine::{Engine, Event, GenerateOptions, OpTime, Routing, Sequence, Want};
 
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,13 @@ impl Bench {
                 quarters: None,
             })
         })
+    }
+
+    /// Reads `tokens` tokens and counts by layer which experts they choose.
+    pub fn routing(&mut self, tokens: usize) -> Outcome<Vec<Routing>> {
+        let text = text(&self.engine, tokens);
+        self.sequence.truncate(0);
+        Ok(self.engine.routing(&mut self.sequence, &text)?)
     }
 
     /// In validate mode compares reading `text` after its first `depth` tokens with other paths, and tells what came of it.

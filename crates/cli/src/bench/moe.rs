@@ -1,6 +1,6 @@
 //! `zinc bench moe`: prefill of a model with experts, on varied tokens, and how they are shared out among the experts.
 
-use super::measure::{Bench, Measured, text};
+use super::measure::{Bench, Measured};
 use super::report::program;
 use super::wrong;
 use crate::error::{Outcome, usage};
@@ -60,9 +60,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut prompts = Vec::new();
     for &tokens in &args.prompts {
         let measured = bench.prefill(tokens as usize, 0)?;
-        let text = text(&bench.engine, tokens as usize);
-        let mut sequence = bench.engine.sequence()?;
-        let layers = bench.engine.routing(&mut sequence, &text)?;
+        let layers = bench.routing(tokens as usize)?;
         prompts.push(Prompt { measured, all: all(&layers), layers });
     }
     let path = bench.engine.prefill_path();

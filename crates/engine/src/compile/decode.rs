@@ -24,7 +24,8 @@ pub(super) fn fuse(plan: &Plan, target: &Target<'_>, shape: Shape, steps: &mut V
 
 /// The call that does both, if there is a kernel.
 fn joined(plan: &Plan, target: &Target<'_>, input: &Call, attention: &Call) -> Option<Call> {
-    let &Call::AttentionInput { q, k, v, norms, table, pairing, kv, out: turned, .. } = input else {
+    let &Call::AttentionInput { q, gated: false, k, v, norms, table, pairing, kv, out: turned, .. } = input
+    else {
         return None;
     };
     let &Call::Attention { q: read, kv: seen, heads, scale, softcap, sinks, out } = attention else {

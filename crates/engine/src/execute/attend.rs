@@ -20,9 +20,10 @@ impl<'a> Recording<'a> {
     ) -> Result<(), Error> {
         let k = &self.executor.kernels;
         match *call {
-            Call::AttentionInput { q, k: keys, v, norms, table, pairing, kv, out, .. } => {
+            Call::AttentionInput { q, gated, k: keys, v, norms, table, pairing, kv, out, .. } => {
                 let args = qk_norm_rope_kv::Args {
                     q: self.mat(q)?,
+                    gated,
                     k: self.mat(keys)?,
                     v: self.mat(v)?,
                     norms: self.norms(norms),

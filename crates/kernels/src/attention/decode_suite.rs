@@ -115,6 +115,7 @@ fn row(s: &Suite<'_>, case: &Case, head: &Head, positions: [u32; SEQUENCES]) -> 
             let (rows, row_info) = (SEQUENCES as u32, &info);
             let input = qk_norm_rope_kv::Args {
                 q: q.mat(),
+                gated: false,
                 k: keys.mat(),
                 v: v.mat(),
                 norms,

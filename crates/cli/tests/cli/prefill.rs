@@ -123,7 +123,7 @@ fn experts_are_counted_beside_the_speed() {
     let table = zinc(&[&base[..], &["--layers"]].concat()).ok();
     assert!(table.contains("rows an expert") && table.contains("experts without"), "{table}");
     let dense = tiny("qwen3").model;
-    zinc(&["bench", "moe", "-m", text(&dense), "--device", device]).fails(2);
+    zinc(&["bench", "moe", "-m", text(&dense), "-p", "9", "--device", device]).fails(2);
 }
 
 #[test]

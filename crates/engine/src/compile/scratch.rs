@@ -73,13 +73,7 @@ pub(super) fn assign(
             lives[work.index()] = Some((epoch, epoch));
         }
     }
-    // Choices of experts, small as they are, are there for whoever wants to know them.
-    for (act, _) in behind {
-        if let Some(life) = &mut lives[act.index()] {
-            life.1 = u32::MAX;
-        }
-    }
-    // Read by the tail and by the host.
+    // Read by the tail and by the host; choices of experts, small as they are, by whoever wants to know them.
     let choices =
         steps.iter().filter_map(|s| if let Call::Route { out, .. } = s.call { Some(out) } else { None });
     for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten().chain(choices) {

@@ -195,6 +195,34 @@ fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
     }
 }
 
+/// The memory for sums of parts is for one product: the next ones have the same.
+#[test]
+fn products_share_the_memory_of_their_sums() {
+    let plan = plan_of("qwen3");
+    let mut steps = fast(&plan, true, 64, 1).steps;
+    let packed: Vec<_> = (0..steps.len())
+        .map(|_| Act { name: "work", width: 1, rows: Rows::Batch })
+        .collect();
+    let mut behind = vec![];
+    for (i, step) in steps.iter_mut().enumerate().filter(|(_, s)| s.product.is_some()) {
+        let id = ActId((plan.acts.len() + i) as u32);
+        step.work = Some(id);
+        behind.push((id, 1 << 20));
+    }
+    // Conversions read and write buffers that are not in this list.
+    steps.retain(|s| s.product.is_some());
+    for step in &mut steps {
+        if let Call::Linear { x, .. } | Call::GatedLinear { x, .. } = &mut step.call
+            && x.act.index() >= plan.acts.len()
+        {
+            *x = Cols { act: ActId(0), first: 0, width: 1 };
+        }
+    }
+    let shape = Shape { rows: 64, logit_rows: 1 };
+    let scratch = scratch::assign(&plan, &packed, &steps, (&[], &behind), shape, true);
+    assert!(behind.len() > 12 && scratch.bytes < 12 << 20, "{} for {}", scratch.bytes, behind.len());
+}
+
 /// First byte and end.
 type Bytes = (u64, u64);
 

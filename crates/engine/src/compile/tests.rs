@@ -2,7 +2,7 @@ use super::*;
 use std::collections::BTreeSet;
 use zinc_gguf::Gguf;
 use zinc_model::Model;
-use zinc_plan::{ActId, Cols};
+use zinc_plan::{Act, ActId, Cols};
 use zinc_testkit::ARCHITECTURES;
 
 /// A device that nobody owns.
@@ -200,9 +200,8 @@ fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
 fn products_share_the_memory_of_their_sums() {
     let plan = plan_of("qwen3");
     let mut steps = fast(&plan, true, 64, 1).steps;
-    let packed: Vec<_> = (0..steps.len())
-        .map(|_| Act { name: "work", width: 1, rows: Rows::Batch })
-        .collect();
+    let packed: Vec<_> =
+        (0..steps.len()).map(|_| Act { name: "work", width: 1, rows: Rows::Batch }).collect();
     let mut behind = vec![];
     for (i, step) in steps.iter_mut().enumerate().filter(|(_, s)| s.product.is_some()) {
         let id = ActId((plan.acts.len() + i) as u32);

@@ -116,7 +116,9 @@ impl GemmPolicy {
     pub fn of(class: DeviceClass) -> GemmPolicy {
         let card = GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, portable: PLAIN };
         match class {
-            DeviceClass::Nvidia => GemmPolicy { from_columns: 9, ..card },
+            // 12,288 × 4,096 in Q4_K: integer dots take 27 µs for 4 columns and 50 for 8, tiles about 30 for any up to 16
+            // (bench/results/2026-11-30-h200-gemm.json, …-dot-columns.txt).
+            DeviceClass::Nvidia => GemmPolicy { from_columns: 5, ..card },
             DeviceClass::Amd => {
                 GemmPolicy { costs: Costs { units: 64, shared_memory: 64 << 10, ..H200 }, ..card }
             }

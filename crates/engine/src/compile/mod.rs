@@ -199,14 +199,16 @@ impl<'a> Compiler<'a> {
             }
         };
         let mut choices = Choices::of(plan, &steps);
-        if target.fuse {
+        // What only single rows fuse has values that steps of many rows do not: where each is looked at, it is done apart.
+        let single = target.fuse && !target.keep;
+        if single {
             decode::fuse(plan, target, shape, &mut steps);
         }
         for step in &mut steps {
             let so_far = (&mut choices, &mut self.products);
             step.product = select::select(plan, target, step, shape, so_far)?;
         }
-        if target.fuse {
+        if single {
             fold::norms(plan, &mut steps);
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();

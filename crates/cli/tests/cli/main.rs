@@ -3,6 +3,7 @@
 mod bench_device;
 mod chat;
 mod device;
+mod docs;
 mod inspect;
 mod numbers;
 mod plan;

@@ -174,6 +174,27 @@ fn models_health_page_and_document() {
     eventually("its time is noted", || metric(&server, "zinc_time_to_first_token_seconds_count") == 1.0);
 }
 
+/// The document names every metric and every route of the OpenAPI document.
+#[test]
+fn metrics_and_routes_are_documented() {
+    let document = include_str!("../../../../docs/server.md");
+    let server = server();
+    server.ok("/v1/completions", &json!({"prompt": "a", "max_tokens": 1}));
+    let text = server.get("/metrics").text();
+    let metrics: Vec<&str> =
+        text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    assert!(metrics.len() > 15, "{metrics:?}");
+    for metric in &metrics {
+        let known = |ending| document.contains(&format!("`{metric}{ending}"));
+        assert!(known("`") || known("{") || known("_total`") || known("_total{"), "{metric}");
+    }
+    let paths = server.get("/openapi.json").json()["paths"].clone();
+    for path in paths.as_object().expect("paths").keys() {
+        let path = path.replace("{id}", "NAME");
+        assert!(document.contains(path.trim_start_matches("/v1")), "{path}");
+    }
+}
+
 #[test]
 fn errors_have_the_apis_shape() {
     let server = serve(&fixture("qwen3"), |config, _| {

@@ -11,7 +11,7 @@ mod checks;
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/qwen3/model-q4_k_m.gguf");
-    let file = zinc_gguf::Gguf::open(path).expect("a fixture");
+    let file = zinc_gguf::Gguf::open(std::path::Path::new(path)).expect("a fixture");
     Tokenizer::from_metadata(file.metadata(), None).expect("a tokenizer")
 });
 

@@ -303,3 +303,16 @@ fn embeddings_are_those_of_the_cpu() {
         assert!(matches!(engine.embed(&[]), Err(Error::EmptyPrompt)));
     }
 }
+
+/// Also where products could norm what they read: what the final norm gives is stored.
+#[test]
+fn embeddings_of_few_tokens_at_a_time_are_stored_under_the_fast_policy() {
+    let fixture = fixtures("qwen3").into_iter().find(|f| f.quant == "q4_k_m").unwrap();
+    let text = common::tokens(&fixture.load_reference(), "tokens_7");
+    let want = common::cpu(&fixture.model, common::options(KvType::F32)).embed(&text).unwrap();
+    let mut options = common::options(KvType::F32);
+    (options.precision, options.chunk) = (Some(Precision::Fast), Some(2));
+    let got = vulkan(&fixture.model, &options).embed(&text).unwrap();
+    let error = relative_rms(&got, &want);
+    assert!(error <= tolerance::LOGITS_FAST, "{error:.2e}");
+}

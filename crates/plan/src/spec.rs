@@ -166,6 +166,11 @@ impl Plan {
         self.ops.iter().rev().find(|n| n.label == "final_norm").and_then(|n| n.op.output())
     }
 
+    /// Buffers that are read after a step: the logits, and what embeddings are made of.
+    pub fn kept(&self) -> impl Iterator<Item = Cols> {
+        [Some(self.logits), self.hidden()].into_iter().flatten()
+    }
+
     /// For each buffer the first operation that writes it and the last that touches it; `None` where nothing does. The logits live on.
     pub fn lifetimes(&self) -> Vec<Option<(usize, usize)>> {
         let mut lives: Vec<Option<(usize, usize)>> = vec![None; self.acts.len()];

@@ -18,7 +18,7 @@ pub(super) fn norms(plan: &Plan, steps: &mut Vec<Step>) {
     for i in 0..steps.len() {
         let Call::RmsNorm { x, weight: Some(weight), group, eps, out } = steps[i].call else { continue };
         let overlaps = |c: &Cols| *c != out && c.overlaps(out);
-        if group != x.width || readers.keys().any(overlaps) || out.overlaps(plan.logits) {
+        if group != x.width || readers.keys().any(overlaps) || plan.kept().any(|kept| kept.overlaps(out)) {
             continue;
         }
         let readers = readers.get(&out).map_or(&[][..], Vec::as_slice);

@@ -66,7 +66,7 @@ impl<'a> Graph<'a> {
     /// else wants them.
     pub(super) fn sole_reader(&self, i: usize) -> Option<usize> {
         let out = self.op(i).output()?;
-        if out.overlaps(self.plan.logits) {
+        if self.is_kept(out) {
             return None;
         }
         let reads = |&j: &usize| self.op(j).inputs().iter().any(|c| c.overlaps(out));
@@ -81,7 +81,7 @@ impl<'a> Graph<'a> {
     pub(super) fn reads_only(&self, i: usize, readers: &[usize]) -> bool {
         self.op(i).output().is_some_and(|out| {
             let reads = |&j: &usize| self.op(j).inputs().iter().any(|c| c.overlaps(out));
-            !out.overlaps(self.plan.logits)
+            !self.is_kept(out)
                 && self.readers[out.act.index()].iter().filter(|j| reads(j)).all(|j| readers.contains(j))
         })
     }
@@ -96,7 +96,7 @@ impl<'a> Graph<'a> {
 
     /// Whether these columns are wanted after the step.
     pub(super) fn is_kept(&self, c: Cols) -> bool {
-        [Some(self.plan.logits), self.plan.hidden()].into_iter().flatten().any(|kept| kept.overlaps(c))
+        self.plan.kept().any(|kept| kept.overlaps(c))
     }
 
     /// Whether these columns are written before operation `i`.

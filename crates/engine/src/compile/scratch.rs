@@ -76,7 +76,7 @@ pub(super) fn assign(
     // Read by the tail and by the host; choices of experts, small as they are, by whoever wants to know them.
     let choices =
         steps.iter().filter_map(|s| if let Call::Route { out, .. } = s.call { Some(out) } else { None });
-    for kept in [Some(plan.logits), plan.hidden()].into_iter().flatten().chain(choices) {
+    for kept in plan.kept().chain(choices) {
         if let Some(life) = &mut lives[resolve(kept).act.index()] {
             life.1 = u32::MAX;
         }

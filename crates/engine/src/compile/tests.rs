@@ -169,8 +169,11 @@ fn integer_products_norm_their_rows() {
         ("ffn_down", "linear"),
     ];
     assert_eq!(names(&one, 1), want);
-    let head = one.steps.last().map(|s| s.call.clone());
-    assert!(matches!(head, Some(Call::Linear { norm: Some(_), .. })), "{head:?}");
+    let gated = one.steps.iter().find(|s| s.label == "ffn_act").map(|s| s.call.clone());
+    assert!(matches!(gated, Some(Call::GatedLinear { norm: Some(_), .. })), "{gated:?}");
+    // Embeddings read the final norm's output after the step.
+    let last: Vec<_> = one.steps.iter().rev().take(2).map(|s| s.call.name()).collect();
+    assert_eq!(last, ["linear", "rms_norm"]);
     let apart = fast(&plan, false, 1, 1);
     assert!(apart.steps.iter().any(|s| s.label == "attn_norm"), "without fusion each operation is a call");
 }

@@ -11,15 +11,15 @@
 //! multiply 1.7 times of what is asked for and decode once, those of 64 1.5 times and 1.5 times, those of 32 1.25 and 2.5 times, at a rate that falls
 //! with the tile: 64 it is, with as many rows as there are tiles for.
 
-use super::gemm_op::{KERNEL, Params, specialization, variant};
+use super::gemm_op::{Operands, Params, specialization};
 use super::policy::GemmShape;
 use super::{Packed, Tile, cost, matrix_of};
 use crate::gemv::{ExpertArgs, ProductClass, Weights, check_experts};
-use crate::launch::{Launch, refuse};
+use crate::launch::refuse;
 use crate::moe::Grouping;
 use crate::product::Chooser;
 use crate::{Error, Kernels, Unsupported};
-use zinc_vulkan::{Binding, Recorder};
+use zinc_vulkan::Recorder;
 
 /// Tiles of an expert in the mean: half of the last one is empty.
 fn tiles(slots: u32, columns: u32) -> f64 {
@@ -133,27 +133,9 @@ pub fn record_experts(
     let gate = args.up.map(|(gate, _)| gate);
     let mut specialization = specialization(kernels, tile, bias.is_some(), false, gate);
     specialization.extend([(16, 2), (17, tile.columns)]);
-    kernels.launch(
-        rec,
-        &Launch {
-            kernel: &KERNEL,
-            variant: &variant(format, tile),
-            specialization: &specialization,
-            bindings: &[
-                Binding::read(&weight),
-                Binding::read(up.as_ref().unwrap_or(&weight)),
-                Binding::read(&x),
-                Binding::read(&scales),
-                Binding::read(bias.as_ref().unwrap_or(&scales)),
-                Binding::read(up_bias.as_ref().unwrap_or(&scales)),
-                Binding::read(&args.lists.slice(0, g.list_bytes())?),
-                Binding::write(&args.out.bytes(g.rows)?),
-                Binding::read(&scales),
-                Binding::read(&scales),
-            ],
-            params: bytemuck::bytes_of(&params),
-            groups: [1, m.div_ceil(tile.rows), g.batches()],
-            label,
-        },
-    )
+    let lists = Some(args.lists.slice(0, g.list_bytes())?);
+    let out = args.out.bytes(g.rows)?;
+    let operands = Operands { weight, up, x, scales, bias, second: up_bias, lists, out, split: None };
+    let groups = [1, m.div_ceil(tile.rows), g.batches()];
+    operands.launch(kernels, rec, label, (format, tile), &specialization, (&params, groups))
 }

@@ -91,29 +91,64 @@ pub fn record(
     };
     let gate = args.up.map(|(gate, _)| gate);
     let specialization = specialization(kernels, tile, bias.is_some(), residual.is_some(), gate);
-    kernels.launch(
-        rec,
-        &Launch {
-            kernel: &KERNEL,
-            variant: &variant(format, tile),
-            specialization: &specialization,
-            bindings: &[
-                Binding::read(&weight),
-                Binding::read(up.as_ref().unwrap_or(&weight)),
-                Binding::read(&x),
-                Binding::read(&scales),
-                Binding::read(bias.as_ref().unwrap_or(&scales)),
-                Binding::read(residual.as_ref().unwrap_or(&scales)),
-                Binding::read(&scales),
-                Binding::write(&out),
-                split.as_ref().map_or(Binding::read(&scales), |(partials, _)| Binding::write(partials)),
-                split.as_ref().map_or(Binding::read(&scales), |(_, done)| Binding::write(done)),
-            ],
-            params: bytemuck::bytes_of(&params),
-            groups,
-            label,
-        },
-    )
+    let operands = Operands { weight, up, x, scales, bias, second: residual, lists: None, out, split };
+    operands.launch(kernels, rec, label, (format, tile), &specialization, (&params, groups))
+}
+
+/// The buffers of a dispatch.
+pub(super) struct Operands {
+    pub weight: Slice,
+    pub up: Option<Slice>,
+    pub x: Slice,
+    pub scales: Slice,
+    pub bias: Option<Slice>,
+    /// The residual, or the bias of `up`.
+    pub second: Option<Slice>,
+    /// The slots of experts.
+    pub lists: Option<Slice>,
+    pub out: Slice,
+    /// Sums of parts, and counters of tiles.
+    pub split: Option<(Slice, Slice)>,
+}
+
+impl Operands {
+    /// Records the dispatch of a tile with its constants, of so many workgroups.
+    pub(super) fn launch<'a>(
+        &'a self,
+        kernels: &Kernels,
+        rec: &mut Recorder,
+        label: &str,
+        (format, tile): (FormatRef, &Tile),
+        specialization: &[(u32, u32)],
+        (params, groups): (&Params, [u32; 3]),
+    ) -> Result<(), Error> {
+        // What a variant does not read stands for it.
+        let or = |slice: Option<&'a Slice>| slice.unwrap_or(&self.scales);
+        let split = self.split.as_ref();
+        kernels.launch(
+            rec,
+            &Launch {
+                kernel: &KERNEL,
+                variant: &variant(format, tile),
+                specialization,
+                bindings: &[
+                    Binding::read(&self.weight),
+                    Binding::read(self.up.as_ref().unwrap_or(&self.weight)),
+                    Binding::read(&self.x),
+                    Binding::read(&self.scales),
+                    Binding::read(or(self.bias.as_ref())),
+                    Binding::read(or(self.second.as_ref())),
+                    Binding::read(or(self.lists.as_ref())),
+                    Binding::write(&self.out),
+                    split.map_or(Binding::read(&self.scales), |(partials, _)| Binding::write(partials)),
+                    split.map_or(Binding::read(&self.scales), |(_, done)| Binding::write(done)),
+                ],
+                params: bytemuck::bytes_of(params),
+                groups,
+                label,
+            },
+        )
+    }
 }
 
 /// The constants of a tile and of what is added to its results, in the order of their numbers in the shader.

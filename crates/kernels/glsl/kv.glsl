@@ -1,4 +1,4 @@
-// The paged KV cache: [page][kv_head][16 tokens][size], of f16 or f32.
+// The paged KV cache: [page][kv_head][16 tokens][size], of f16 or f32. It is read and written in chunks of 8 elements.
 
 const uint PAGE_TOKENS = 16;
 
@@ -6,20 +6,6 @@ const uint PAGE_TOKENS = 16;
 uint kv_row(U32In pages, uint sequence, uint max_pages, uint position, uint kv_heads, uint head) {
     uint page = pages.v[sequence * max_pages + position / PAGE_TOKENS];
     return (page * kv_heads + head) * PAGE_TOKENS + position % PAGE_TOKENS;
-}
-
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer U16 { uint16_t v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer UVec4 { uvec4 v[]; };
-
-#ifdef KV_F16
-#define KV_BYTES 2
-#else
-#define KV_BYTES 4
-#endif
-
-// Address of a row; the cache may be larger than 4 GiB.
-uvec2 kv_address(uvec2 cache, uint row, uint size) {
-    return address_at(cache, row, size * KV_BYTES);
 }
 
 // f32 to f16, ties to even. A driver's own conversion may truncate.
@@ -37,54 +23,23 @@ uint half_bits(float value) {
     return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13);
 }
 
-void kv_store(uvec2 row, uint dim, float value) {
+// Each type defines how it is read and written, in chunks of 8 elements:
+//     KvRow                                        // where the elements of a token and a head lie
+//     KvChunk, KvQuad                              // eight elements and four of them as they lie in memory
+//     KvRow kv_address(uvec2 cache, uint row, uint size);  // a cache may be larger than 4 GiB
+//     KvChunk kv_load(KvRow row, uint chunk);
+//     KvQuad kv_low(KvChunk bits);
+//     KvQuad kv_high(KvChunk bits);
+//     vec4 kv_decode_quad(KvQuad bits);
+//     KvChunk kv_encode(vec4 low, vec4 high);      // as the cache will have them
+//     void kv_store(KvRow row, uint chunk, KvChunk bits);
 #ifdef KV_F16
-    U16(row).v[dim] = uint16_t(half_bits(value));
+#include "kv_f16.glsl"
 #else
-    F32(row).v[dim] = value;
+#include "kv_f32.glsl"
 #endif
-}
-
-// Elements 8·chunk .. 8·chunk + 8 of a row, as they lie in memory.
-#ifdef KV_F16
-#define KvChunk uvec4
-#else
-struct KvChunk { vec4 low, high; };
-#endif
-
-KvChunk kv_load(uvec2 row, uint chunk) {
-#ifdef KV_F16
-    return UVec4In(row).v[chunk];
-#else
-    return KvChunk(Vec4In(row).v[2 * chunk], Vec4In(row).v[2 * chunk + 1]);
-#endif
-}
 
 void kv_decode(KvChunk bits, out vec4 low, out vec4 high) {
-#ifdef KV_F16
-    low = vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
-    high = vec4(unpackHalf2x16(bits.z), unpackHalf2x16(bits.w));
-#else
-    low = bits.low;
-    high = bits.high;
-#endif
-}
-
-// Eight elements as the cache has them.
-KvChunk kv_encode(vec4 low, vec4 high) {
-#ifdef KV_F16
-    return uvec4(half_bits(low.x) | half_bits(low.y) << 16, half_bits(low.z) | half_bits(low.w) << 16,
-                 half_bits(high.x) | half_bits(high.y) << 16, half_bits(high.z) | half_bits(high.w) << 16);
-#else
-    return KvChunk(low, high);
-#endif
-}
-
-void kv_store_chunk(uvec2 row, uint chunk, KvChunk bits) {
-#ifdef KV_F16
-    UVec4(row).v[chunk] = bits;
-#else
-    Vec4(row).v[2 * chunk] = bits.low;
-    Vec4(row).v[2 * chunk + 1] = bits.high;
-#endif
+    low = kv_decode_quad(kv_low(bits));
+    high = kv_decode_quad(kv_high(bits));
 }

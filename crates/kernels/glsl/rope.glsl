@@ -11,6 +11,12 @@ uvec2 rope_dims(uint slot, uint rotated_pairs, uint pairing) {
     return uvec2(slot, slot + rotated_pairs);
 }
 
+// The slot of a dimension.
+uint rope_slot(uint dim, uint rotated_pairs, uint pairing) {
+    if (pairing == PAIRING_ADJACENT || dim >= 2 * rotated_pairs) return dim / 2;
+    return dim < rotated_pairs ? dim : dim - rotated_pairs;
+}
+
 // Turns a pair by (cos, sin).
 vec2 rope_by(vec2 x, vec2 t) {
     return vec2(fma(x.x, t.x, -(x.y * t.y)), fma(x.x, t.y, x.y * t.x));

@@ -138,8 +138,8 @@ uint tile_row, kv_head, first_head, heads;
 // The subgroup's row group, place in it, first query, and 16 bytes of scratch where its row group's and its own begin.
 uint row_group, column_group, first_query, group_scratch, own_scratch;
 
-// Chunks of 8 halves on their way to shared memory, and the buffer that they go to.
-uvec4 bits[LOADS];
+// Chunks of the cache on their way to shared memory, where they are f16, and the buffer that they go to.
+KvChunk bits[LOADS];
 uint buffer_;
 
 #include "matrix_stage.glsl"
@@ -182,7 +182,7 @@ void add_values(uint first_key) {
 
 // A stage of keys. Meanwhile the next one is loaded.
 void add_slice(uint slice, uint half_) {
-    store_keys();
+    store_keys(slice);
     barrier();
     if (slice + 1 < KEY_SLICES) load_keys(half_, slice + 1);
     else load_values(half_, 0);

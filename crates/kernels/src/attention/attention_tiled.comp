@@ -134,7 +134,7 @@ void load_keys(uint half_, uint first_lane) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
         uint i = min(self + j * THREADS, KEY_ITEMS - 1), t = i % STAGE_CHUNKS;
         uint chunk = stage_chunk(first_lane, t);
-        uvec2 key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
+        KvRow key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
         key_bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
     }
 }

@@ -82,21 +82,21 @@ void turn(F32In x, uint from, F32In weights, uint h) {
 void take_own_key() {
     turn(p.k, row * (p.strides_qk >> 16) + kv_head * KEY_SIZE, p.k_weight, HEADS);
     subgroupBarrier();
-    uvec2 to = kv_address(p.k_cache, cache_row(last_key), KEY_SIZE);
+    KvRow to = kv_address(p.k_cache, cache_row(last_key), KEY_SIZE);
     for (uint c = gl_SubgroupInvocationID; c < KEY_CHUNKS; c += gl_SubgroupSize) {
         KvChunk bits = kv_encode(query[HEADS * KEY_SIZE / 4 + 2 * c], query[HEADS * KEY_SIZE / 4 + 2 * c + 1]);
         own_key_bits[c] = bits;
-        if (gl_WorkGroupID.y % SPLITS == 0) kv_store_chunk(to, c, bits);
+        if (gl_WorkGroupID.y % SPLITS == 0) kv_store(to, c, bits);
     }
 }
 
 void take_own_value() {
     uint from = row * (p.strides_vo & 0xffffu) + kv_head * VALUE_SIZE;
-    uvec2 to = kv_address(p.v_cache, cache_row(last_key), VALUE_SIZE);
+    KvRow to = kv_address(p.v_cache, cache_row(last_key), VALUE_SIZE);
     for (uint c = gl_SubgroupInvocationID; c < VALUE_CHUNKS; c += gl_SubgroupSize) {
         KvChunk bits = kv_encode(load4(p.v, from + 8 * c, 4), load4(p.v, from + 8 * c + 4, 4));
         own_value_bits[c] = bits;
-        if (gl_WorkGroupID.y % SPLITS == 0) kv_store_chunk(to, c, bits);
+        if (gl_WorkGroupID.y % SPLITS == 0) kv_store(to, c, bits);
     }
 }
 

@@ -8,12 +8,12 @@ uvec4 eight_halves(vec4 a, vec4 b) {
     return uvec4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
 }
 
-uvec4 load_chunk(uvec2 cache, uint row, uint size, uint chunk) {
-    KvChunk chunk_bits = kv_load(kv_address(cache, row, size), chunk);
+// Eight elements of the cache.
+uvec4 chunk_halves(KvChunk chunk) {
 #ifdef KV_F16
-    return chunk_bits;
+    return chunk;
 #else
-    return eight_halves(chunk_bits.low, chunk_bits.high);
+    return eight_halves(chunk.low, chunk.high);
 #endif
 }
 
@@ -40,15 +40,18 @@ void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) 
 void load_keys(uint half_, uint slice) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
         uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
-        bits[j] = load_chunk(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE, min(chunk, KEY_CHUNKS - 1));
-        if (chunk >= KEY_CHUNKS) bits[j] = uvec4(0);
+        KvRow key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
+        bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
     }
 }
 
-void store_keys() {
+// Chunks beyond the head are 0.
+void store_keys(uint slice) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
-        uint i = self + j * THREADS;
-        if (i < KEY_ITEMS) stage[buffer_ * BUFFER + i / STAGE_CHUNKS * KEY_STRIDE + i % STAGE_CHUNKS] = bits[j];
+        uint i = self + j * THREADS, t = i % STAGE_CHUNKS;
+        if (i >= KEY_ITEMS) break;
+        bool used = slice * STAGE_CHUNKS + t < KEY_CHUNKS;
+        stage[buffer_ * BUFFER + i / STAGE_CHUNKS * KEY_STRIDE + t] = used ? chunk_halves(bits[j]) : uvec4(0);
     }
 }
 
@@ -56,15 +59,15 @@ void load_values(uint half_, uint first_key) {
     [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
         uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
         uint row = cache_row[half_ * KEYS + first_key + i / COLUMN_CHUNKS];
-        bits[j] = load_chunk(p.v_cache, row, VALUE_SIZE, min(chunk, VALUE_CHUNKS - 1));
-        if (chunk >= VALUE_CHUNKS) bits[j] = uvec4(0);
+        bits[j] = kv_load(kv_address(p.v_cache, row, VALUE_SIZE), min(chunk, VALUE_CHUNKS - 1));
     }
 }
 
 void store_values() {
     [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
-        uint i = self + j * THREADS;
-        if (i < VALUE_ITEMS) stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + i % COLUMN_CHUNKS] = bits[j];
+        uint i = self + j * THREADS, chunk = i % COLUMN_CHUNKS;
+        if (i >= VALUE_ITEMS) break;
+        stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + chunk] = chunk < VALUE_CHUNKS ? chunk_halves(bits[j]) : uvec4(0);
     }
 }
 

@@ -44,18 +44,11 @@ const uint PARTIALS = HEADS * KEY_BLOCK + 4;
 // Workgroups that share a KV head's query heads.
 const uint SPLITS = (GROUP + HEADS - 1) / HEADS;
 
-// Four elements of a value as they lie in the cache.
-#ifdef KV_F16
-#define Quad uvec2
-#else
-#define Quad vec4
-#endif
-
 shared vec4 query[(HEADS + OWN_KEYS) * KEY_SIZE / 4];
 shared float partial[LANES * PARTIALS];
 shared vec4 weight[HEADS * KEY_BLOCK / 4];
 shared float head_exponent[HEADS];
-shared Quad values[KEY_BLOCK * VALUE_PART / 4];
+shared KvQuad values[KEY_BLOCK * VALUE_PART / 4];
 
 // The workgroup's row and heads.
 uint row, kv_heads, kv_head, first_head;
@@ -71,14 +64,6 @@ KvChunk own_value(KvChunk bits, uint key, uint chunk);
 
 #include "join.glsl"
 
-vec4 decode(Quad bits) {
-#ifdef KV_F16
-    return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
-#else
-    return bits;
-#endif
-}
-
 // Where a key of the block lies. Hidden ones read a visible one's place: their own pages may not exist.
 uint cache_row(uint key) {
     uint position = base + clamp(key, first_key, last_key);
@@ -86,7 +71,7 @@ uint cache_row(uint key) {
 }
 
 // The invocation's keys and what it holds of them.
-uvec2 key_at[TEAM_KEYS];
+KvRow key_at[TEAM_KEYS];
 KvChunk key_bits[TEAM_KEYS * KEY_AHEAD];
 float dots[TEAM_KEYS * HEADS];
 
@@ -162,13 +147,8 @@ void store_values(uint first_chunk) {
         uint i = gl_LocalInvocationIndex + j * THREADS;
         if (i < KEY_BLOCK * PART_CHUNKS) {
             KvChunk bits = own_value(value_bits[j], i / PART_CHUNKS, min(first_chunk + i % PART_CHUNKS, VALUE_CHUNKS - 1));
-#ifdef KV_F16
-            values[2 * i] = bits.xy;
-            values[2 * i + 1] = bits.zw;
-#else
-            values[2 * i] = bits.low;
-            values[2 * i + 1] = bits.high;
-#endif
+            values[2 * i] = kv_low(bits);
+            values[2 * i + 1] = kv_high(bits);
         }
     }
 }
@@ -182,7 +162,7 @@ void compute_values(uint block, uint heads, uint first_column) {
         for (uint key = 0; key < KEY_BLOCK; key += 8) {
             vec4 w0 = weight[(h * KEY_BLOCK + key) / 4], w1 = weight[(h * KEY_BLOCK + key) / 4 + 1];
             [[unroll]] for (uint j = 0; j < 8; j++) {
-                vec4 v = decode(values[(key + j) * (VALUE_PART / 4) + own]);
+                vec4 v = kv_decode_quad(values[(key + j) * (VALUE_PART / 4) + own]);
                 value = fma(vec4(j < 4 ? w0[j % 4] : w1[j % 4]), v, value);
             }
             sum += w0;

@@ -1,8 +1,9 @@
 #version 460
-// Stores key and value heads at their row's position. An invocation stores a key or a value element.
+// Stores key and value heads at their row's position. An invocation stores a chunk of a key or of a value.
 // variants: KV=f16|f32
 #include "types.glsl"
 #include "grid.glsl"
+#include "chunk.glsl"
 #include "kv.glsl"
 
 layout(push_constant, scalar) uniform Push {
@@ -22,15 +23,17 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void main() {
-    uint width = p.kv_heads * (p.key_size + p.value_size);
+    uint chunks = p.kv_heads * (p.key_size + p.value_size) / 8;
     uint id = invocation_number();
-    uint row = id / width, column = id % width;
+    uint row = id / chunks, column = id % chunks * 8;
     if (row >= p.n_rows) return;
     bool is_key = column < p.kv_heads * p.key_size;
     if (!is_key) column -= p.kv_heads * p.key_size;
     uint size = is_key ? p.key_size : p.value_size;
-    float value = is_key ? p.k.v[row * p.k_stride + column] : p.v.v[row * p.v_stride + column];
+    F32In from = is_key ? p.k : p.v;
+    uint at = row * (is_key ? p.k_stride : p.v_stride) + column;
     RowInfo info = p.rows.v[row];
     uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, p.kv_heads, column / size);
-    kv_store(kv_address(is_key ? p.k_cache : p.v_cache, cache_row, size), column % size, value);
+    KvRow to = kv_address(is_key ? p.k_cache : p.v_cache, cache_row, size);
+    kv_store(to, column % size / 8, kv_encode(load4(from, at, 4), load4(from, at + 4, 4)));
 }

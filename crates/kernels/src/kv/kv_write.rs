@@ -58,13 +58,13 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         max_pages: cache.max_pages,
     };
     let row_info = args.row_info.slice(0, u64::from(rows) * RowInfo::BYTES)?;
-    let threads = k.threads(128);
+    let (threads, aligned) = (k.threads(128), args.k.is_vec4(rows) && args.v.is_vec4(rows));
     k.launch(
         rec,
         &Launch {
             kernel: &KERNEL,
             variant: &[("KV", cache.kind.name())],
-            specialization: &[(0, threads)],
+            specialization: &[(0, threads), (1, u32::from(aligned))],
             bindings: &[
                 Binding::read(&args.k.bytes(rows)?),
                 Binding::read(&args.v.bytes(rows)?),
@@ -74,7 +74,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 Binding::write(cache.v),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: groups_over("kv_write", u64::from(rows) * u64::from(width), threads)?,
+            groups: groups_over("kv_write", u64::from(rows) * u64::from(width / 8), threads)?,
             label,
         },
     )

@@ -34,6 +34,15 @@ layout(push_constant, scalar) uniform Push {
     float eps;
 } p;
 
+// A pair of dimensions of a head, normed and turned.
+vec2 turned(F32In x, uint from, F32In weight, float factor, uint position, uint slot) {
+    uint rotated_pairs = p.rotation & 0xffffu, pairing = (p.rotation >> 16) & 1;
+    uvec2 dims = rope_dims(slot, rotated_pairs, pairing);
+    vec2 v = vec2(x.v[from + dims.x], x.v[from + dims.y]);
+    if ((p.rotation & 0x20000u) != 0) v = v * factor * vec2(weight.v[dims.x], weight.v[dims.y]);
+    return rope_turn(v, p.table, position, slot, rotated_pairs);
+}
+
 void main() {
     uint lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize;
     uint q_heads = p.heads & 0xffffu, kv_heads = p.heads >> 16;
@@ -50,9 +59,11 @@ void main() {
     if (unit >= q_heads + kv_heads) {
         uint head = unit - q_heads - kv_heads;
         uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
-        uvec2 to = kv_address(p.v_cache, cache_row, value_size);
+        KvRow to = kv_address(p.v_cache, cache_row, value_size);
         uint from = row * p.v_stride + head * value_size;
-        for (uint i = lane; i < value_size; i += lanes) kv_store(to, i, p.v.v[from + i]);
+        for (uint c = lane; c < value_size / 8; c += lanes) {
+            kv_store(to, c, kv_encode(load4(p.v, from + 8 * c, 4), load4(p.v, from + 8 * c + 4, 4)));
+        }
         return;
     }
 
@@ -64,23 +75,28 @@ void main() {
     uint from = is_q ? row * p.q_stride + head * (gated ? 2 * size : size) : row * p.k_stride + head * size;
     float factor = 1.0;
     if (norm) factor = head_factor(x, from, size, p.eps);
-    uvec2 to = uvec2(0);
-    if (!is_q) {
-        uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
-        to = kv_address(p.k_cache, cache_row, size);
-    }
-    uint o = row * p.out_stride + head * size;
-    for (uint slot = lane; slot < size / 2; slot += lanes) {
-        uvec2 dims = rope_dims(slot, rotated_pairs, pairing);
-        vec2 v = vec2(x.v[from + dims.x], x.v[from + dims.y]);
-        if (norm) v = v * factor * vec2(weight.v[dims.x], weight.v[dims.y]);
-        v = rope_turn(v, p.table, info.position, slot, rotated_pairs);
-        if (is_q) {
+    if (is_q) {
+        uint o = row * p.out_stride + head * size;
+        for (uint slot = lane; slot < size / 2; slot += lanes) {
+            uvec2 dims = rope_dims(slot, rotated_pairs, pairing);
+            vec2 v = turned(x, from, weight, factor, info.position, slot);
             p.out_.v[o + dims.x] = v.x;
             p.out_.v[o + dims.y] = v.y;
-        } else {
-            kv_store(to, dims.x, v.x);
-            kv_store(to, dims.y, v.y);
         }
+        return;
+    }
+    // The cache is written in chunks, so each pair is turned once for either dimension.
+    uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
+    KvRow to = kv_address(p.k_cache, cache_row, size);
+    for (uint c = lane; c < size / 8; c += lanes) {
+        vec4 low, high;
+        [[unroll]] for (uint i = 0; i < 8; i++) {
+            uint dim = 8 * c + i, slot = rope_slot(dim, rotated_pairs, pairing);
+            vec2 v = turned(x, from, weight, factor, info.position, slot);
+            float value = rope_dims(slot, rotated_pairs, pairing).x == dim ? v.x : v.y;
+            if (i < 4) low[i] = value;
+            else high[i - 4] = value;
+        }
+        kv_store(to, c, kv_encode(low, high));
     }
 }

@@ -105,6 +105,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     // The same loads as the separate norm's.
     let aligned = args.q.is_vec4(rows)
         && args.k.is_vec4(rows)
+        && args.v.is_vec4(rows)
         && args.norms.is_none_or(|n| is_vec4(n.q) && is_vec4(n.k));
     let [q, key, v, out] =
         [args.q.bytes(rows)?, args.k.bytes(rows)?, args.v.bytes(rows)?, args.out.bytes(rows)?];

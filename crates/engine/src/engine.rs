@@ -209,6 +209,13 @@ impl Engine {
         }
     }
 
+    /// Waits for the pipelines that are made in the background since the load, so that no step does so anymore: before measurements.
+    pub fn finish_warming(&mut self) {
+        if let Backend::Vulkan(executor) = &mut self.backend {
+            executor.finish_warming();
+        }
+    }
+
     /// How products are cut; [`Cut::Policy`] on the CPU.
     pub fn cut(&self) -> Cut {
         match &self.backend {

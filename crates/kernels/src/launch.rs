@@ -1,6 +1,6 @@
 //! One dispatch of a kernel.
 
-use crate::{Error, Kernel, Kernels, Unsupported, fold_groups};
+use crate::{Error, Kernel, Kernels, Unsupported, Wanted, fold_groups, lock};
 use zinc_vulkan::{Binding, Capabilities, Dispatch, Recorder, Slice};
 
 /// A kernel's variant and what it runs on.
@@ -17,8 +17,12 @@ pub(crate) struct Launch<'a> {
 }
 
 impl Kernels {
-    /// Makes the pipeline, where it is new, and records the dispatch.
+    /// Makes the pipeline, where it is new, and records the dispatch; or notes the pipeline.
     pub(crate) fn launch(&self, rec: &mut Recorder, launch: &Launch<'_>) -> Result<(), Error> {
+        if let Some(noted) = &self.noted {
+            lock(noted).push(Wanted::new(launch.kernel, launch.variant, launch.specialization));
+            return Ok(());
+        }
         let pipeline = self.pipeline(launch.kernel, launch.variant, launch.specialization)?;
         rec.dispatch(&Dispatch {
             pipeline: &pipeline,

@@ -42,12 +42,12 @@ pub use shader::{Shader, shader, shaders};
 
 use counters::Counters;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use suite::CaseResult;
 use zinc_vulkan::{Capabilities, Device, Pipeline, PipelineDesc};
 
 /// What the host and a shader agree on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// File name of the shader without extension.
     pub stem: &'static str,
@@ -105,12 +105,22 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
 pub struct Kernels {
     device: Device,
     policy: Arc<Policy>,
-    pipelines: Arc<Mutex<HashMap<Key, Pipeline>>>,
+    pipelines: Arc<Mutex<HashMap<Wanted, Making>>>,
     counters: Arc<Mutex<Counters>>,
+    /// What launches note instead of being recorded.
+    noted: Option<Arc<Mutex<Vec<Wanted>>>>,
 }
 
-/// Stem, index of the variant, specialisation.
-type Key = (&'static str, Vec<(String, String)>, Vec<(u32, u32)>);
+/// A pipeline that is made, or will be by who has the lock.
+type Making = Arc<Mutex<Option<Pipeline>>>;
+
+/// What a pipeline is made of: a kernel, its shader's variant and specialisation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    kernel: Kernel,
+    variant: Vec<(String, String)>,
+    specialization: Vec<(u32, u32)>,
+}
 
 impl Kernels {
     /// The kernels on a device, with the policy of its class.
@@ -125,7 +135,23 @@ impl Kernels {
             policy: Arc::new(policy),
             pipelines: Arc::default(),
             counters: Arc::default(),
+            noted: None,
         }
+    }
+
+    /// The same kernels, but what is recorded with them is left out and noted: [`Kernels::noted`].
+    pub fn noting(&self) -> Kernels {
+        Kernels { noted: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The pipelines that would have been needed, in the order of their dispatches, some more than once.
+    pub fn noted(&self) -> Vec<Wanted> {
+        self.noted.as_ref().map_or(Vec::new(), |noted| std::mem::take(&mut *lock(noted)))
+    }
+
+    /// Pipelines that were made so far.
+    pub fn made(&self) -> usize {
+        lock(&self.pipelines).len()
     }
 
     /// The device.
@@ -148,6 +174,14 @@ impl Kernels {
         self.policy.subgroup_size
     }
 
+    /// Makes a pipeline before it is needed.
+    ///
+    /// # Errors
+    /// As [`Kernels::pipeline`].
+    pub fn make(&self, wanted: &Wanted) -> Result<(), Error> {
+        self.made_of(wanted).map(|_| ())
+    }
+
     /// The pipeline of a shader's variant with these specialisation constants (id, value), made once.
     ///
     /// # Errors
@@ -158,12 +192,19 @@ impl Kernels {
         variant: &[(&str, &str)],
         specialization: &[(u32, u32)],
     ) -> Result<Pipeline, Error> {
-        let owned = variant.iter().map(|&(d, v)| (d.to_owned(), v.to_owned())).collect();
-        let key = (kernel.stem, owned, specialization.to_vec());
-        if let Some(found) = self.pipelines.lock().unwrap_or_else(|e| e.into_inner()).get(&key) {
-            return Ok(found.clone());
+        self.made_of(&Wanted::new(kernel, variant, specialization))
+    }
+
+    fn made_of(&self, wanted: &Wanted) -> Result<Pipeline, Error> {
+        let making = lock(&self.pipelines).entry(wanted.clone()).or_default().clone();
+        // Who comes second waits for the first one.
+        let mut making = lock(&making);
+        if let Some(made) = &*making {
+            return Ok(made.clone());
         }
-        let shader = shader(kernel.stem, variant).ok_or_else(|| Unsupported {
+        let Wanted { kernel, variant, specialization } = wanted;
+        let variant: Vec<(&str, &str)> = variant.iter().map(|(d, v)| (d.as_str(), v.as_str())).collect();
+        let shader = shader(kernel.stem, &variant).ok_or_else(|| Unsupported {
             op: kernel.stem,
             format: None,
             reason: format!("no shader variant {variant:?}"),
@@ -177,9 +218,19 @@ impl Kernels {
             bindings: kernel.bindings,
             params_bytes: kernel.params_bytes,
         })?;
-        self.pipelines.lock().unwrap_or_else(|e| e.into_inner()).insert(key, made.clone());
-        Ok(made)
+        Ok(making.insert(made).clone())
     }
+}
+
+impl Wanted {
+    fn new(kernel: &Kernel, variant: &[(&str, &str)], specialization: &[(u32, u32)]) -> Wanted {
+        let variant = variant.iter().map(|&(d, v)| (d.to_owned(), v.to_owned())).collect();
+        Wanted { kernel: *kernel, variant, specialization: specialization.to_vec() }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]

@@ -97,7 +97,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     let mut options = args.engine.options(model)?;
     options.context = Some(options.context.unwrap_or_else(|| args.longest()));
-    let engine = load(&options, false)?;
+    let mut engine = load(&options, false)?;
+    engine.finish_warming(); // what is measured is steps
     let mut bench = Bench::new(engine, args.warm_up, args.repeats)?;
     let mut results = Vec::new();
     for &tokens in args.prompt.iter().filter(|&&t| t > 0) {

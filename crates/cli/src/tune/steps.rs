@@ -46,7 +46,8 @@ pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) 
     // Several of the widest steps, so that a narrower last one counts little.
     let prompt = 2 * options.chunk.unwrap_or(1);
     options.context = Some((prompt + 1).min(read.spec.context_length.max(2)));
-    let engine = Engine::on_device(gguf, device, &options, &mut |_| ())?;
+    let mut engine = Engine::on_device(gguf, device, &options, &mut |_| ())?;
+    engine.finish_warming(); // what is measured is steps
     let class = model_class(engine.model(), precision);
     let prompt = (prompt as usize).min(engine.context() - 1);
     let widest = engine.prefill_path().chunk;

@@ -18,7 +18,7 @@ impl<'a> Recording<'a> {
         row_info: &Slice,
         rows: u32,
     ) -> Result<(), Error> {
-        let k = &self.executor.kernels;
+        let k = self.kernels;
         match *call {
             Call::AttentionInput { q, gated, k: keys, v, norms, table, pairing, kv, out, .. } => {
                 let args = qk_norm_rope_kv::Args {

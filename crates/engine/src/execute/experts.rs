@@ -12,7 +12,7 @@ use zinc_vulkan::{Recorder, Slice};
 impl Recording<'_> {
     /// Records a call of this family.
     pub(super) fn experts(&self, rec: &mut Recorder, step: &Step) -> Result<(), Error> {
-        let k = &self.executor.kernels;
+        let k = self.kernels;
         let label = step.full_label();
         let label = label.as_str();
         match step.call {

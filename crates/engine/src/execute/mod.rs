@@ -21,6 +21,7 @@ mod routing;
 mod step;
 #[cfg(test)]
 mod tests;
+mod warm;
 pub(crate) mod weights;
 mod widths;
 
@@ -75,6 +76,7 @@ pub struct Executor {
     held: Held,
     decode_stats: Stats,
     submissions: u64,
+    warming: Option<warm::Warming>,
     /// What is put wrong in steps that are recorded.
     #[cfg(feature = "fault-injection")]
     spoil: Option<fault::Spoil>,
@@ -107,7 +109,7 @@ impl Executor {
         let LoadPlan { path, memory, .. } = load;
         let weights = weights::upload(&device, gguf, &plan, max_chunk, progress)?;
         let buffers = Buffers::new(&device, &plan, &extents)?;
-        Ok(Executor {
+        let mut executor = Executor {
             page_table: extents.page_table(),
             input_tickets: vec![None; buffers.inputs.len()],
             kv_type: options.kv_type,
@@ -131,9 +133,14 @@ impl Executor {
             held: Held::default(),
             decode_stats: Stats::default(),
             submissions: 0,
+            warming: None,
             #[cfg(feature = "fault-injection")]
             spoil: None,
-        })
+        };
+        if warm::ahead(executor.kernels.policy().class) {
+            executor.warm();
+        }
+        Ok(executor)
     }
 
     /// How products are cut.

@@ -47,6 +47,8 @@ pub fn work_bytes(kernels: &Kernels, plan: &Plan, shape: Shape, context: u32) ->
 /// A schedule being recorded.
 pub struct Recording<'a> {
     pub(super) executor: &'a Executor,
+    /// The executor's, or such that note what they are asked for.
+    pub(super) kernels: &'a Kernels,
     pub(super) schedule: &'a Schedule,
     /// Keys that attention looks at, at most.
     pub(super) keys: u32,
@@ -61,7 +63,7 @@ impl<'a> Recording<'a> {
         keys: u32,
         scratch: &'a Slice,
     ) -> Recording<'a> {
-        Recording { executor, schedule, keys, scratch }
+        Recording { executor, kernels: &executor.kernels, schedule, keys, scratch }
     }
 
     /// `RowInfo` of the last `rows` rows: all of them, or those with logits.
@@ -135,7 +137,7 @@ impl<'a> Recording<'a> {
 
     /// Records one step of the schedule.
     pub fn step(&self, rec: &mut Recorder, step: &Step) -> Result<(), Error> {
-        let k = &self.executor.kernels;
+        let k = self.kernels;
         let label = step.full_label();
         let label = label.as_str();
         let rows = match step.call.writes().first() {
@@ -244,7 +246,7 @@ impl<'a> Recording<'a> {
     }
 
     fn recurrent(&self, rec: &mut Recorder, label: &str, call: &Call, rows: u32) -> Result<(), Error> {
-        let (k, plan, buffers) = (&self.executor.kernels, &self.executor.plan, &self.executor.buffers);
+        let (k, plan, buffers) = (self.kernels, &self.executor.plan, &self.executor.buffers);
         let parts = buffers.parts.of(&self.executor.extents, rows);
         match *call {
             Call::Conv { x, weight, state, norms, out } => {
@@ -281,7 +283,7 @@ impl<'a> Recording<'a> {
     }
 
     fn elementwise(&self, rec: &mut Recorder, label: &str, call: &Call, rows: u32) -> Result<(), Error> {
-        let k = &self.executor.kernels;
+        let k = self.kernels;
         match *call {
             Call::Add { a, b, out } => {
                 let (a, b, out) = (self.mat(a)?, self.mat(b)?, self.mat(out)?);
@@ -335,7 +337,7 @@ impl<'a> Recording<'a> {
 
     /// The argmax of the last row's logits becomes the next step's token.
     pub fn greedy(&self, rec: &mut Recorder) -> Result<(), Error> {
-        let (k, b) = (&self.executor.kernels, &self.executor.buffers);
+        let (k, b) = (self.kernels, &self.executor.buffers);
         let mut logits = self.mat(self.executor.plan.logits)?;
         logits.offset += (self.schedule.shape.logit_rows - 1) * logits.stride;
         let args = sample::argmax::Args { logits, scratch: &b.work, out: &b.chosen, rows: 1 };
@@ -353,7 +355,7 @@ impl<'a> Recording<'a> {
 
     /// The candidates of each row of logits go to the host.
     pub fn candidates(&self, rec: &mut Recorder) -> Result<(), Error> {
-        let (k, b) = (&self.executor.kernels, &self.executor.buffers);
+        let (k, b) = (self.kernels, &self.executor.buffers);
         let (logits, rows) = (self.mat(self.executor.plan.logits)?, self.schedule.shape.logit_rows);
         let args = sample::top_k::Args { logits, k: CANDIDATES, scratch: &b.work, out: &b.candidates, rows };
         Ok(sample::top_k::record(k, rec, "top_k", &args)?)

@@ -6,14 +6,23 @@ use crate::{LogitRow, PAGE_TOKENS, Part, PartOutput, Sampler, SamplingOptions, S
 use zinc_model::Model;
 
 fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor, Pool) {
+    executor_with(model, 128, chunk, LoadOptions { sequences, ..LoadOptions::new("") })
+}
+
+fn executor_with(
+    model: &std::path::Path,
+    context: u32,
+    chunk: u32,
+    options: LoadOptions,
+) -> (Executor, Pool) {
     let gguf = Gguf::open(model).unwrap();
     let plan = Arc::new(Model::from_gguf(&gguf).unwrap().plan);
-    let mut options = LoadOptions::new("");
-    (options.chunk, options.sequences) = (Some(chunk), sequences);
+    let options = LoadOptions { chunk: Some(chunk), ..options };
     let device = zinc_vulkan::testing::device();
-    let executor = Executor::new(device, &gguf, plan, 128, &options, Cut::Policy, &mut |_| ()).unwrap();
+    let executor = Executor::new(device, &gguf, plan, context, &options, Cut::Policy, &mut |_| ()).unwrap();
     // Pages in no order at all.
-    let pages: Vec<u32> = (0..8 * sequences).map(|i| (i * 5 + 2) % (8 * sequences)).collect();
+    let (sequences, count) = (options.sequences, executor.page_count());
+    let pages: Vec<u32> = (0..count).map(|i| (i * 7 + 2) % count).collect();
     let pool = Pool::new(sequences, pages.into_iter()).with_states(executor.state_slots());
     (executor, pool)
 }
@@ -205,4 +214,35 @@ fn a_result_is_read_once_and_only_for_its_step() {
     sequence.truncate(2);
     assert_eq!(read(&mut executor, &mut sequence, &[3], Want::Last), row);
     zinc_vulkan::testing::assert_valid();
+}
+
+/// Once the pipelines of all steps are made, none is made by the first step of any shape, nor by greedy ones, nor with more keys.
+#[test]
+fn no_step_makes_a_pipeline_after_warming() {
+    let options = LoadOptions { precision: Some(Precision::Fast), ..LoadOptions::new("") };
+    let model = zinc_testkit::fixtures("qwen35moe").remove(0).model;
+    let (mut executor, pool) = executor_with(&model, 320, 8, options);
+    assert!(executor.warming.is_none(), "not on a software driver");
+    executor.warm();
+    executor.finish_warming();
+    let made = executor.kernels.made();
+    assert!(made > 10, "{made}");
+    let mut sequence = pool.sequence(true).unwrap();
+    let mut step = |executor: &mut Executor, tokens: usize, want| {
+        let tokens: Vec<u32> = (0..tokens as u32).map(|i| i * 7 % 500).collect();
+        sequence.truncate(0);
+        read(executor, &mut sequence, &tokens, want);
+        assert_eq!(executor.kernels.made(), made, "a step of {} rows, {want:?}", tokens.len());
+    };
+    for rows in executor.widths.rows().to_vec() {
+        for want in [Want::None, Want::Candidates, Want::All] {
+            step(&mut executor, rows as usize, want);
+        }
+    }
+    step(&mut executor, 8 * 34, Want::Last);
+    step(&mut executor, 1, Want::None);
+    let mut greedy = Greedy::new(2);
+    greedy.next(&mut executor, &mut sequence, &[1, 2, 3]).unwrap();
+    greedy.finish(&mut executor).unwrap();
+    assert_eq!(executor.kernels.made(), made, "greedy");
 }

@@ -74,8 +74,7 @@ fn record_columns(
         (17, if operands.norm.is_some() { tile.columns * blocks } else { 1 }),
         (18, blocks),
     ];
-    let pipeline = kernels.pipeline(&KERNELS[0], &operands.variant(), &specialization)?;
     let batches = m.div_ceil(tile.batch_rows(kernels.subgroup_size()));
     let groups = if whole { batches.div_ceil(tile.batches) } else { batches };
-    operands.dispatch_normed(rec, label, &pipeline, groups)
+    operands.dispatch_normed(kernels, rec, label, (&KERNELS[0], &specialization), groups)
 }

@@ -152,10 +152,10 @@ pub(super) fn record_columns(
         (13, operands.experts_mode()),
         (14, if operands.experts.is_some() { tile.columns } else { 1 }),
     ];
-    let pipeline = kernels.pipeline(&KERNELS[0], &operands.variant(), &specialization)?;
     let abreast = if tile.spread { tile.parts } else { 1 };
     let rows_per_group = tile.rows * (kernels.subgroup_size() / tile.lanes) * (tile.subgroups / abreast);
-    operands.dispatch(rec, label, &pipeline, operands.params.m.div_ceil(rows_per_group))
+    let groups = operands.params.m.div_ceil(rows_per_group);
+    operands.dispatch(kernels, rec, label, (&KERNELS[0], &specialization), groups)
 }
 
 /// Shapes that belong together, and addresses that 16-byte loads allow.

@@ -2,11 +2,11 @@
 
 use super::experts::ExpertArgs;
 use super::{Args, Gate, Weights, experts, gemv_op};
-use crate::launch::is_vec4;
-use crate::{Error, fold_groups};
+use crate::launch::{Launch, is_vec4};
+use crate::{Error, Kernel, Kernels, fold_groups};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
-use zinc_vulkan::{Binding, Dispatch, Pipeline, Recorder, Slice};
+use zinc_vulkan::{Binding, Recorder, Slice};
 
 /// Of one matrix, or of experts'.
 pub(crate) struct Operands {
@@ -162,39 +162,42 @@ impl Operands {
         self.second.is_some() && self.up.is_none()
     }
 
-    /// Records a pipeline: `groups` workgroups for the rows, for each batch of columns.
+    /// Records a kernel with these specialisation constants: `groups` workgroups for the rows, for each batch of columns.
     pub fn dispatch(
         &self,
+        k: &Kernels,
         rec: &mut Recorder,
         label: &str,
-        pipeline: &Pipeline,
+        (kernel, specialization): (&Kernel, &[(u32, u32)]),
         groups: u32,
     ) -> Result<(), Error> {
         let params = Params { groups, ..self.params };
-        self.record(rec, label, pipeline, None, bytemuck::bytes_of(&params), groups)
+        self.record(k, rec, label, (kernel, specialization), (None, bytemuck::bytes_of(&params)), groups)
     }
 
     /// The same for a kernel that can norm x.
     pub fn dispatch_normed(
         &self,
+        k: &Kernels,
         rec: &mut Recorder,
         label: &str,
-        pipeline: &Pipeline,
+        (kernel, specialization): (&Kernel, &[(u32, u32)]),
         groups: u32,
     ) -> Result<(), Error> {
         let eps = self.norm.as_ref().map_or(0.0, |n| n.1);
         let params = NormedParams { params: Params { groups, ..self.params }, eps };
         let norm = self.norm.as_ref().map_or(&self.x, |n| &n.0);
-        self.record(rec, label, pipeline, Some(norm), bytemuck::bytes_of(&params), groups)
+        let params = (Some(norm), bytemuck::bytes_of(&params));
+        self.record(k, rec, label, (kernel, specialization), params, groups)
     }
 
     fn record(
         &self,
+        k: &Kernels,
         rec: &mut Recorder,
         label: &str,
-        pipeline: &Pipeline,
-        norm: Option<&Slice>,
-        params: &[u8],
+        (kernel, specialization): (&Kernel, &[(u32, u32)]),
+        (norm, params): (Option<&Slice>, &[u8]),
         groups: u32,
     ) -> Result<(), Error> {
         let [gx, gy] = fold_groups(groups);
@@ -209,14 +212,18 @@ impl Operands {
         ];
         let read = read.into_iter().chain(norm).map(Binding::read);
         let bindings: Vec<Binding<'_>> = read.chain([Binding::write(&self.out)]).collect();
-        rec.dispatch(&Dispatch {
-            pipeline,
-            bindings: &bindings,
-            params,
-            groups: [gx, gy, self.batches],
-            label,
-        })?;
-        Ok(())
+        k.launch(
+            rec,
+            &Launch {
+                kernel,
+                variant: &self.variant(),
+                specialization,
+                bindings: &bindings,
+                params,
+                groups: [gx, gy, self.batches],
+                label,
+            },
+        )
     }
 }
 

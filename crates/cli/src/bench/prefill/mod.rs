@@ -96,6 +96,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let widest = columns.iter().copied().max().unwrap_or(1);
     let options = options(&args.engine, &args.model, widest, longest(&prompts, args.generate))?;
     let mut engine = load(&options, false)?;
+    engine.finish_warming(); // what is measured is steps
     let default = default_rows(&args.engine, &engine);
     let ways = ways::all(&engine, default, &columns, &args.serial_columns);
     let limits = args.how_long.limits(args.generate);

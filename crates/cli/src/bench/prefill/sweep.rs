@@ -45,6 +45,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let widest = most(&args.columns).max(most(&args.chunks));
     let options = options(&args.engine, &args.model, widest, longest(&prompts, 1))?;
     let mut engine = load(&options, false)?;
+    engine.finish_warming(); // what is measured is steps
     let default = default_rows(&args.engine, &engine);
     let chunks =
         if args.chunks.is_empty() { vec![default.max(most(&args.columns))] } else { args.chunks.clone() };

@@ -76,6 +76,7 @@ const uint KEY_STEPS = (KEY_SIZE + K - 1) / K;
 const uint KEY_SLICES = KEY_STEPS / STAGE_STEPS;
 const uint SCORE_TILES = KEYS / (N * COLUMN_GROUPS);
 const uint COLUMN_TILES = (VALUE_SIZE + N * COLUMN_GROUPS - 1) / (N * COLUMN_GROUPS);
+const uint VALUES = ROW_TILES * COLUMN_TILES;
 
 // Strides in 16 bytes; odd where it matters, so that rows spread over the banks of shared memory.
 const uint STAGE_CHUNKS = STAGE_STEPS * K / 8;
@@ -259,7 +260,8 @@ void write_tile(Sums result, uint t, uint c, uint start, uint end) {
     }
 }
 
-#define WRITE(i) if (i < ROW_TILES * COLUMN_TILES) write_tile(value[i], i / COLUMN_TILES, i % COLUMN_TILES, start, end);
+// The index stays within the array also where the call is not made: RADV's compiler (Mesa 26.1) crashes on copies of what lies beyond (docs/rdna4.md).
+#define WRITE(i) if (i < VALUES) write_tile(value[i < VALUES ? i : 0], i / COLUMN_TILES, i % COLUMN_TILES, start, end);
 #define WRITE_8(i) WRITE(i) WRITE((i + 1)) WRITE((i + 2)) WRITE((i + 3)) WRITE((i + 4)) WRITE((i + 5)) WRITE((i + 6)) WRITE((i + 7))
 
 // Rows start .. end of the tile.

@@ -14,7 +14,7 @@ pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// Tuning of tiles on matrix cores. None of it changes what a row's result depends on, but `keys` changes the order of its sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixPolicy {
-    /// Fewest rows of a sequence side by side; `u32::MAX`: never.
+    /// Fewest rows of a sequence side by side.
     pub rows: u32,
     /// Row groups of a workgroup at most, a power of two.
     pub row_groups: u32,

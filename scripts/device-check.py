@@ -4,10 +4,9 @@
 Every fixture's stored logits through `zinc logits` under both policies and with both KV types (relative RMS against the reference), the kernel suites, the
 bandwidth of products, and prefill and decode of each model. Needs numpy and safetensors. Exit code 1 where something is wrong.
 """
-import argparse, json, pathlib, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, os, pathlib, subprocess, sys, tempfile
 import numpy as np
 from safetensors.numpy import load_file
-
 
 
 def run(*args):
@@ -22,26 +21,30 @@ def relative_rms(got, want):
 
 
 def fixtures(zinc, device, root, lengths):
+    """Every file under both policies, on all cores: most of a run is the start of a process."""
+    def check(family, model, reference, length, policy, kv, limit):
+        tokens = ",".join(map(str, reference[f"tokens_{length}"]))
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as out:
+            done = run(zinc, "logits", "-m", str(model), "--tokens", tokens, "-o", out.name,
+                       "--backend", "vulkan", "--policy", policy, "--kv", kv, *device)
+            error = None
+            if done.returncode == 0:
+                error = relative_rms(load_file(out.name)["logits"].ravel(), reference[f"logits_{length}"])
+        return dict(fixture=family, quant=model.stem.removeprefix("model-"), policy=policy, kv=kv, length=length, error=error, limit=limit,
+                    ok=error is not None and error <= limit)
+
+    checks = []
     # A quants' or tokenizers' folder has no model.
     for folder in sorted(f.parent for f in root.glob("*/fixture.json") if any(f.parent.glob("model-*.gguf"))):
-        family = folder.name
         info = json.loads((folder / "fixture.json").read_text())
         for model in sorted(folder.glob("model-*.gguf")):
-            quant = model.stem.removeprefix("model-")
-            reference = load_file(folder / f"reference-{quant}.safetensors")
+            reference = load_file(folder / f"reference-{model.stem.removeprefix('model-')}.safetensors")
             noise = info["files"][model.name]["noise"]["f16"]["last_rel_rms"]
             # The fast policy's limit is LOGITS_FAST of crates/testkit/src/tolerance.rs.
             for policy, kv, limit in (("exact", "f32", 1e-4), ("exact", "f16", min(4 * noise, 1e-2)), ("fast", "f32", 1.5e-2)):
-                for length in lengths:
-                    tokens = ",".join(map(str, reference[f"tokens_{length}"]))
-                    with tempfile.NamedTemporaryFile(suffix=".safetensors") as out:
-                        done = run(zinc, "logits", "-m", str(model), "--tokens", tokens, "-o", out.name,
-                                   "--backend", "vulkan", "--policy", policy, "--kv", kv, *device)
-                        error = None
-                        if done.returncode == 0:
-                            error = relative_rms(load_file(out.name)["logits"].ravel(), reference[f"logits_{length}"])
-                    yield dict(fixture=family, quant=quant, policy=policy, kv=kv, length=length, error=error, limit=limit,
-                               ok=error is not None and error <= limit)
+                checks += [(folder.name, model, reference, length, policy, kv, limit) for length in lengths]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda c: check(*c), checks))
 
 
 def main():
@@ -64,7 +67,7 @@ def main():
         report["ops"] = ops.stdout.splitlines()[-30:]
         wrong += ["ops"] if ops.returncode else []
     if "fixtures" not in args.skip:
-        report["fixtures"] = list(fixtures(args.zinc, device, pathlib.Path("tests/fixtures"), args.lengths.split(",")))
+        report["fixtures"] = fixtures(args.zinc, device, pathlib.Path("tests/fixtures"), args.lengths.split(","))
         wrong += [f"{f['fixture']}-{f['quant']} {f['policy']} {f['kv']} {f['length']}: {f['error']}" for f in report["fixtures"] if not f["ok"]]
     report["kernels"] = []
     for shape in args.shape:

@@ -1,4 +1,4 @@
-//! A plan's tensors: matrices stay as they are in the file, vectors are decoded once.
+//! A plan's tensors: matrices stay as they are in the file, or side by side, vectors are decoded once.
 
 use crate::error::Error;
 use std::sync::Arc;
@@ -9,9 +9,45 @@ use zinc_quant::FormatRef;
 pub(crate) struct Weights {
     gguf: Arc<Gguf>,
     /// By `WeightId`.
-    infos: Vec<TensorInfo>,
+    bytes: Vec<Bytes>,
     /// By `WeightId`: the values of what is read as a vector, empty for matrices.
     vectors: Vec<Vec<f32>>,
+}
+
+/// Where a weight's bytes are.
+enum Bytes {
+    /// A tensor of the file.
+    Tensor(TensorInfo),
+    /// Several, one behind the other.
+    Joined(Vec<u8>),
+}
+
+impl Bytes {
+    fn of(gguf: &Gguf, weight: &Weight) -> Result<Bytes, Error> {
+        let infos = weight.tensors.iter().map(|name| {
+            let fits = |info: &&TensorInfo| {
+                let elements = weight.rows() as u64 * u64::from(weight.k);
+                info.ggml_type.id() == weight.format.ggml_type && info.elements() <= elements
+            };
+            gguf.tensor(name).filter(fits).ok_or_else(|| Error::Weight { tensor: name.clone() })
+        });
+        let infos = infos.collect::<Result<Vec<_>, _>>()?;
+        let bytes = match infos[..] {
+            [info] => Bytes::Tensor(info.clone()),
+            _ => Bytes::Joined(infos.iter().map(|info| gguf.data(info)).collect::<Vec<_>>().concat()),
+        };
+        match bytes.get(gguf).len() == weight.row_bytes() * weight.rows() {
+            true => Ok(bytes),
+            false => Err(Error::Weight { tensor: weight.name() }),
+        }
+    }
+
+    fn get<'a>(&'a self, gguf: &'a Gguf) -> &'a [u8] {
+        match self {
+            Bytes::Tensor(info) => gguf.data(info),
+            Bytes::Joined(bytes) => bytes,
+        }
+    }
 }
 
 /// Rows of blocks.
@@ -44,22 +80,21 @@ impl<'a> Matrix<'a> {
 
 impl Weights {
     pub(crate) fn new(gguf: Arc<Gguf>, plan: &Plan) -> Result<Self, Error> {
-        let infos = plan.weights.iter().map(|w| find(&gguf, w)).collect::<Result<Vec<_>, _>>()?;
-        let mut vectors = vec![vec![]; infos.len()];
+        let bytes = plan.weights.iter().map(|w| Bytes::of(&gguf, w)).collect::<Result<Vec<_>, _>>()?;
+        let mut vectors = vec![vec![]; bytes.len()];
         for node in &plan.ops {
             let matrix = match node.op {
                 Op::Embed { .. } | Op::Linear { .. } | Op::ExpertLinear { .. } => continue,
                 _ => node.op.weights(),
             };
             for id in matrix {
-                let (weight, info) = (plan.weight(id), &infos[id.index()]);
-                let matrix = Matrix::new(gguf.data(info), weight);
+                let matrix = Matrix::new(bytes[id.index()].get(&gguf), plan.weight(id));
                 let values = &mut vectors[id.index()];
                 *values = vec![0.0; matrix.rows * matrix.k];
                 matrix.decode(0, values);
             }
         }
-        Ok(Weights { gguf, infos, vectors })
+        Ok(Weights { gguf, bytes, vectors })
     }
 
     /// The values of a vector, or of a small matrix row after row.
@@ -69,16 +104,6 @@ impl Weights {
 
     /// A matrix; of all experts one after the other, where it has several.
     pub(crate) fn matrix(&self, plan: &Plan, id: WeightId) -> Matrix<'_> {
-        Matrix::new(self.gguf.data(&self.infos[id.index()]), plan.weight(id))
+        Matrix::new(self.bytes[id.index()].get(&self.gguf), plan.weight(id))
     }
-}
-
-fn find(gguf: &Gguf, weight: &Weight) -> Result<TensorInfo, Error> {
-    let fits = |info: &&TensorInfo| {
-        info.ggml_type.id() == weight.format.ggml_type
-            && info.dims[0] == u64::from(weight.k)
-            && info.elements() == weight.rows() as u64 * u64::from(weight.k)
-    };
-    let missing = || Error::Weight { tensor: weight.tensor.clone() };
-    gguf.tensor(&weight.tensor).filter(fits).cloned().ok_or_else(missing)
 }

@@ -14,7 +14,7 @@
 // Partial sums of a dot product.
 const uint LANES = 8;
 // Blocks of a span.
-const uint SPAN = 16;
+const uint SPAN = 8;
 
 // Score of a key that a row does not see.
 const float HIDDEN = -1e38;

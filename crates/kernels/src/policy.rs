@@ -133,8 +133,15 @@ pub struct DotShape {
     pub columns: u32,
     /// Subgroups of a workgroup at most.
     pub subgroups: u32,
+    /// As `subgroups`, where rows are longer than [`DotShape::LONG`]: more of x is to be rounded.
+    pub long_subgroups: u32,
     /// Codes are loaded a chunk ahead.
     pub ahead: bool,
+}
+
+impl DotShape {
+    /// Elements of a long row.
+    pub const LONG: u32 = 8192;
 }
 
 impl DotPolicy {
@@ -220,8 +227,10 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
 }
 
 fn dot(class: DeviceClass) -> DotPolicy {
-    const ONE: DotShape = DotShape { up_to: 1, rows: 2, columns: 1, subgroups: 8, ahead: true };
-    const FEW: DotShape = DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 8, ahead: false };
+    const ONE: DotShape =
+        DotShape { up_to: 1, rows: 2, columns: 1, subgroups: 8, long_subgroups: 8, ahead: true };
+    const FEW: DotShape =
+        DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 8, long_subgroups: 8, ahead: false };
     let card = DotPolicy {
         lanes: 32,
         bytes: 2,
@@ -232,12 +241,13 @@ fn dot(class: DeviceClass) -> DotPolicy {
         shapes: &[ONE, FEW],
     };
     match class {
-        // One wide workgroup for each of 132 multiprocessors, and a power of two that shapes are multiples of
-        // (bench/results/2026-11-30-h200-dot-alone.txt).
+        // One wide workgroup for each of 132 multiprocessors, and a power of two that shapes are multiples of; of a vocabulary two
+        // (bench/results/2026-11-30-h200-dot-alone.txt and -dot-wide.txt).
         DeviceClass::Nvidia => DotPolicy {
             stage_bytes: 44 << 10,
             busy_groups: 128,
-            shapes: &[DotShape { subgroups: 16, ..ONE }, FEW],
+            most_batches: 36,
+            shapes: &[DotShape { subgroups: 16, long_subgroups: 32, ..ONE }, FEW],
             ..card
         },
         DeviceClass::Amd => DotPolicy { stage_bytes: 30 << 10, busy_groups: 128, ..card },
@@ -247,7 +257,14 @@ fn dot(class: DeviceClass) -> DotPolicy {
             lanes: 8,
             busy_groups: 4,
             most_batches: 1,
-            shapes: &[DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 2, ahead: false }],
+            shapes: &[DotShape {
+                up_to: 8,
+                rows: 2,
+                columns: 8,
+                subgroups: 2,
+                long_subgroups: 2,
+                ahead: false,
+            }],
             ..card
         },
     }

@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         let m = u32::try_from(m).ok().filter(|m| m.checked_mul(experts).is_some());
         let m = m.ok_or_else(|| self.bad_dimension(name, "too many rows"))?;
         let id = WeightId(self.weights.len() as u32);
-        self.weights.push(Weight { tensor: name.into(), format, k, m, experts });
+        self.weights.push(Weight { tensors: vec![name.into()], format, k, m, experts });
         self.ids.insert(name.into(), id);
         Ok(id)
     }

@@ -22,7 +22,7 @@ fn line(plan: &Plan, node: &Node) -> String {
         (first, act) => format!("{}[{first}+{}]", act.name, c.width),
     };
     let inputs: Vec<String> = node.op.inputs().iter().map(cols).collect();
-    let weights = node.op.weights().into_iter().map(|w| format!(" {}", plan.weight(w).tensor));
+    let weights = node.op.weights().into_iter().map(|w| format!(" {}", plan.weight(w).name()));
     let out = node.op.output().map_or(String::new(), |c| format!(" -> {}", c.width));
     let rule = match node.op {
         Op::Attention { kv, heads, scale, .. } => {

@@ -269,7 +269,7 @@ mod tests {
         let rows = [Rows::Batch, Rows::Batch, Rows::Batch, Rows::Logits, Rows::Logits];
         let kv = KvSpec { heads: 1, key_size: 4, value_size: 4, window: None };
         let format = zinc_quant::by_name("F32").expect("a format");
-        let table = Weight { tensor: "table".into(), format, k: 4, m: 8, experts: 1 };
+        let table = Weight { tensors: vec!["table".into()], format, k: 4, m: 8, experts: 1 };
         Plan {
             acts: rows.into_iter().map(|rows| Act { name: "x", width: 4, rows }).collect(),
             weights: vec![table],

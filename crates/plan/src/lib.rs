@@ -10,6 +10,7 @@ mod op;
 mod operand;
 mod rope;
 mod spec;
+mod stack;
 
 pub use check::PlanError;
 pub use op::{Activation, HeadOrder, Op, Pairing, RouteOrder, Scalar};

@@ -112,7 +112,7 @@ mod tests {
         ];
         Plan {
             acts: (0..5).map(|_| Act { name: "x", width: 4, rows: Rows::Batch }).collect(),
-            weights: vec![Weight { tensor: "table".into(), format, k: 4, m: 8, experts: 1 }],
+            weights: vec![Weight { tensors: vec!["table".into()], format, k: 4, m: 8, experts: 1 }],
             ropes: vec![],
             kv: vec![KvSpec { heads: 1, key_size: 4, value_size: 4, window: None }],
             states: vec![],

@@ -228,7 +228,12 @@ impl Op {
 
     /// The columns that the operation writes; `KvWrite` writes no activation.
     pub fn output(&self) -> Option<Cols> {
-        match *self {
+        self.clone().output_mut().copied()
+    }
+
+    /// As [`Op::output`], to name another buffer.
+    pub fn output_mut(&mut self) -> Option<&mut Cols> {
+        match self {
             Op::Embed { out, .. }
             | Op::RmsNorm { out, .. }
             | Op::L2Norm { out, .. }
@@ -255,16 +260,21 @@ impl Op {
 
     /// The weights that the operation reads.
     pub fn weights(&self) -> Vec<WeightId> {
-        match *self {
+        self.clone().weights_mut().into_iter().map(|w| *w).collect()
+    }
+
+    /// As [`Op::weights`], to name others.
+    pub fn weights_mut(&mut self) -> Vec<&mut WeightId> {
+        match self {
             Op::Embed { table, .. } => vec![table],
-            Op::RmsNorm { weight, .. } => weight.into_iter().collect(),
+            Op::RmsNorm { weight, .. } => weight.iter_mut().collect(),
             Op::Linear { weight, .. } | Op::ExpertLinear { weight, .. } | Op::Conv { weight, .. } => {
                 vec![weight]
             }
             Op::AddBias { bias, .. } | Op::ExpertBias { bias, .. } => vec![bias],
             Op::Scale { by: Scalar::Weight(w), .. } => vec![w],
-            Op::Attention { sinks, .. } => sinks.into_iter().collect(),
-            Op::ExpertSum { scale, .. } => scale.into_iter().collect(),
+            Op::Attention { sinks, .. } => sinks.iter_mut().collect(),
+            Op::ExpertSum { scale, .. } => scale.iter_mut().collect(),
             Op::DeltaNet { dt_bias, a, .. } => vec![dt_bias, a],
             Op::L2Norm { .. }
             | Op::Add { .. }

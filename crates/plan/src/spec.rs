@@ -25,11 +25,11 @@ pub struct Act {
     pub rows: Rows,
 }
 
-/// A weight tensor of the file.
+/// A weight: a tensor of the file, or several that lie behind one another (`stack.rs`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weight {
-    /// Tensor name in the file.
-    pub tensor: String,
+    /// Tensor names in the file. Rows of several matrices, or elements of several vectors, follow one another.
+    pub tensors: Vec<String>,
     /// Block format.
     pub format: FormatRef,
     /// Elements of a row (the inner dimension, K).
@@ -41,6 +41,11 @@ pub struct Weight {
 }
 
 impl Weight {
+    /// The tensors' names.
+    pub fn name(&self) -> String {
+        self.tensors.join(" + ")
+    }
+
     /// Bytes of one row in the file.
     pub fn row_bytes(&self) -> usize {
         self.format.row_bytes(self.k as usize)
@@ -116,7 +121,7 @@ pub struct Node {
 pub struct Plan {
     /// Activation buffers.
     pub acts: Vec<Act>,
-    /// Weight tensors that the operations read; each tensor once.
+    /// Weights that the operations read; each tensor once.
     pub weights: Vec<Weight>,
     /// Rotary tables.
     pub ropes: Vec<RopeTable>,
@@ -136,7 +141,7 @@ impl Plan {
         &self.acts[id.index()]
     }
 
-    /// The tensor of an id.
+    /// The weight of an id.
     pub fn weight(&self, id: WeightId) -> &Weight {
         &self.weights[id.index()]
     }

@@ -194,8 +194,12 @@ fn table(results: &[Measured], figures: Option<&DeviceFigures>) -> Table {
 fn variant_name(variant: &Variant) -> String {
     match variant {
         Variant::Split(s) => format!(
-            "split, {} heads x {} keys of {}, {} loads, {} joined at once",
-            s.heads, s.key_block, s.threads, s.ahead, s.at_once
+            "split, {} heads x {} keys of {}, {} loads, {}",
+            s.heads,
+            s.key_block,
+            s.threads,
+            s.ahead,
+            if s.whole_spans { "a span each".into() } else { format!("{} joined at once", s.at_once) }
         ),
         Variant::Tiled(t) => format!(
             "tiled, {} x {} of {}, {} and {} wide, {} lanes, {} values{}",

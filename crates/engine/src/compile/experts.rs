@@ -104,7 +104,7 @@ impl Choices {
         for step in steps.iter().rev() {
             match step.call {
                 Call::Route { logits, .. } => _ = choices.logits.insert(logits),
-                Call::AddBias { x, out, .. } if choices.logits.contains(&out) => {
+                Call::AddBias { x, out, .. } if choices.logits.iter().any(|logits| logits.overlaps(out)) => {
                     choices.logits.insert(x);
                 }
                 _ => {}
@@ -118,7 +118,7 @@ impl Choices {
 
     /// Whether the columns decide over experts.
     pub fn decide(&self, out: Cols) -> bool {
-        self.logits.contains(&out)
+        self.logits.iter().any(|logits| logits.overlaps(out))
     }
 
     /// Groups the slots of a choice.

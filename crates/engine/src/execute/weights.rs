@@ -1,6 +1,7 @@
 //! Weights to the device: packed into planes on all cores while the previous piece is being copied.
 
 use crate::{Error, LoadProgress};
+use std::borrow::Cow;
 use zinc_gguf::Gguf;
 use zinc_plan::{Op, Plan, Scalar, Weight};
 use zinc_vulkan::{Arena, Device, MemoryKind, Slice, StagingRing};
@@ -41,7 +42,7 @@ pub fn upload(
     let mut slices = Vec::with_capacity(places.len());
     for ((weight, place), vector) in plan.weights.iter().zip(places).zip(vector) {
         let slice = arena.slice(place)?;
-        let bytes = tensor(gguf, weight)?;
+        let bytes = bytes(gguf, weight)?;
         let (src_row, dst_row) = match vector {
             true => (weight.row_bytes(), weight.k as usize * 4),
             false => (weight.row_bytes(), weight.format.device_row_bytes(weight.k as usize)),
@@ -62,13 +63,18 @@ pub fn upload(
     Ok(slices)
 }
 
-/// A tensor's bytes; the model crate has checked that it is there and has this shape.
-fn tensor<'a>(gguf: &'a Gguf, weight: &Weight) -> Result<&'a [u8], Error> {
-    let found = gguf.tensor(&weight.tensor).map(|t| gguf.data(t));
+/// A weight's bytes; the model crate has checked that its tensors are there and have these shapes.
+fn bytes<'a>(gguf: &'a Gguf, weight: &Weight) -> Result<Cow<'a, [u8]>, Error> {
+    let mut tensors = weight.tensors.iter().filter_map(|name| gguf.tensor(name)).map(|t| gguf.data(t));
+    let found = match &weight.tensors[..] {
+        [_] => Cow::Borrowed(tensors.next().unwrap_or_default()),
+        _ => Cow::Owned(tensors.collect::<Vec<_>>().concat()),
+    };
     let expected = weight.row_bytes() * weight.rows();
-    found
-        .filter(|b| b.len() == expected)
-        .ok_or_else(|| Error::Option(format!("tensor `{}` does not have {expected} bytes", weight.tensor)))
+    match found.len() == expected {
+        true => Ok(found),
+        false => Err(Error::Option(format!("`{}` does not have {expected} bytes", weight.name()))),
+    }
 }
 
 /// Packs whole rows, shared out over the processor's cores.

@@ -1,6 +1,6 @@
 //! `softmax(scale · q·k, soft-capped, causal, within the window) · v`.
 
-use super::policy::{Shape, Split, Variant, select};
+use super::policy::{AttentionPolicy, Shape, Split, Variant, select};
 use super::{matrix, tiled};
 use crate::kv::KvCache;
 use crate::launch::{Launch, refuse};
@@ -61,7 +61,7 @@ pub struct Args<'a> {
 pub const COUNTER_BYTES: u64 = 1 << 20;
 
 /// Blocks of a span (`SPAN` of the shaders).
-const SPAN: u32 = 16;
+const SPAN: u32 = 8;
 
 /// Elements of a part after its values: exponent, sum, padding.
 const PART_EXTRA: u32 = 4;
@@ -80,6 +80,11 @@ impl Extent {
         let all = max_keys.max(1).div_ceil(key_block);
         let blocks = window.map_or(all, |w| all.min((w.max(1) - 1).div_ceil(key_block) + 1));
         Extent { blocks, spans: (blocks + SPAN - 2) / SPAN + 1 }
+    }
+
+    /// Workgroups of a row for each share of its heads.
+    pub(super) fn groups(&self, split: &Split) -> u32 {
+        if split.whole_spans { self.spans } else { self.blocks }
     }
 
     /// Bytes of a row's parts.
@@ -115,7 +120,12 @@ pub fn scratch_bytes(
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let policy = &k.policy().attention;
     let variant = select(policy, args.precision, k.subgroup_size(), k.caps(), &args.shape(), args.run)?;
-    record_variant(k, rec, label, args, &variant)
+    match variant {
+        Variant::Split(split) => {
+            record_variant(k, rec, label, args, &Variant::Split(spread(split, policy, args)))
+        }
+        variant => record_variant(k, rec, label, args, &variant),
+    }
 }
 
 /// As [`record`], with a given variant.
@@ -145,6 +155,21 @@ impl Args<'_> {
         let (key_size, value_size) = (cache.key_size, cache.value_size);
         Shape { heads: self.heads, kv_heads: cache.kv_heads, key_size, value_size }
     }
+}
+
+/// A cut for as many blocks as rows and keys have. Where there are more than keep the device busy, a workgroup takes a span of them; where there are few,
+/// it takes half the heads.
+pub(super) fn spread(split: Split, policy: &AttentionPolicy, args: &Args<'_>) -> Split {
+    let extent = Extent::of(split.key_block, args.max_keys, args.window);
+    let groups = u64::from(extent.blocks * args.cache.kv_heads * split.splits) * u64::from(args.rows);
+    if groups > u64::from(policy.busy_groups) {
+        return Split { whole_spans: split.value_part == args.cache.value_size, ..split };
+    }
+    if groups > u64::from(policy.busy_groups / 4) || split.heads == 1 {
+        return split;
+    }
+    let (heads, splits) = args.shape().shares(split.heads.div_ceil(2));
+    Split { heads, splits, ..split }
 }
 
 /// How many rows are computed at once.
@@ -221,7 +246,7 @@ fn record_rows(
                 Binding::write(&args.out.rows(first, rows)?),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: [extent.blocks, cache.kv_heads * split.splits, rows],
+            groups: [extent.groups(split), cache.kv_heads * split.splits, rows],
             label,
         },
     )

@@ -1,6 +1,6 @@
 //! Measuring attention over a cache of one sequence.
 
-use super::attention::{Args, COUNTER_BYTES, record_variant, scratch_bytes};
+use super::attention::{Args, COUNTER_BYTES, record_variant, scratch_bytes, spread};
 use super::{DecodeArgs, Shape, Variant, decode, select};
 use crate::kv::{KvCache, KvType, PAGE_TOKENS, page_bytes};
 use crate::launch::refuse;
@@ -142,6 +142,10 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
         rows,
         run: rows,
         precision: bench.precision,
+    };
+    let variant = match (bench.variant, variant) {
+        (None, Variant::Split(split)) => Variant::Split(spread(split, &kernels.policy().attention, &args)),
+        (_, variant) => variant,
     };
     let own = OwnRow::new(kernels, bench)?;
     let timestamps = caches == 1;

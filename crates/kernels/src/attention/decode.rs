@@ -1,7 +1,7 @@
 //! Attention from the projections on, of rows that each are the last of a sequence: `qk_norm_rope_kv` and `attention` in one dispatch, with
 //! the bits of both one after the other.
 
-use super::attention::{Args, Extent, pass};
+use super::attention::{Args, Extent, pass, spread};
 use super::policy::{AttentionPolicy, Shape, Split};
 use crate::launch::{Launch, is_vec4, refuse};
 use crate::rope::Rotation;
@@ -73,8 +73,9 @@ pub fn supports(
 /// As [`supports`]; widths that do not fit, scratch for less than a row, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &DecodeArgs<'_>) -> Result<(), Error> {
     let shape = args.attention.shape();
-    let split = Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), &shape)?;
-    record_split(k, rec, label, args, &split)
+    let policy = &k.policy().attention;
+    let split = Split::of(policy, k.subgroup_size(), k.caps(), &shape)?;
+    record_split(k, rec, label, args, &spread(split, policy, &args.attention))
 }
 
 /// As [`record`], with a given cut.
@@ -161,7 +162,7 @@ fn record_rows(
                 Binding::write(&a.out.rows(first, rows)?),
             ],
             params: bytemuck::bytes_of(&params),
-            groups: [extent.blocks, cache.kv_heads * split.splits, rows],
+            groups: [extent.groups(split), cache.kv_heads * split.splits, rows],
             label,
         },
     )

@@ -55,6 +55,9 @@ bool has_sinks() { return SINKS; }
 // Whether the row's own position lies in the block.
 bool has_own() { return base + KEY_BLOCK > info.position; }
 
+// Where the row's own key and value go.
+uint own_row() { return kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, kv_head); }
+
 // A head, normed and turned, becomes number `h` of `query`.
 void turn(F32In x, uint from, F32In weights, uint h) {
     vec2 pair[SLOTS], factors[SLOTS], angle[SLOTS];
@@ -82,7 +85,7 @@ void turn(F32In x, uint from, F32In weights, uint h) {
 void take_own_key() {
     turn(p.k, row * (p.strides_qk >> 16) + kv_head * KEY_SIZE, p.k_weight, HEADS);
     subgroupBarrier();
-    KvRow to = kv_address(p.k_cache, cache_row(last_key), KEY_SIZE);
+    KvRow to = kv_address(p.k_cache, own_row(), KEY_SIZE);
     for (uint c = gl_SubgroupInvocationID; c < KEY_CHUNKS; c += gl_SubgroupSize) {
         KvChunk bits = kv_encode(query[HEADS * KEY_SIZE / 4 + 2 * c], query[HEADS * KEY_SIZE / 4 + 2 * c + 1]);
         own_key_bits[c] = bits;
@@ -92,7 +95,7 @@ void take_own_key() {
 
 void take_own_value() {
     uint from = row * (p.strides_vo & 0xffffu) + kv_head * VALUE_SIZE;
-    KvRow to = kv_address(p.v_cache, cache_row(last_key), VALUE_SIZE);
+    KvRow to = kv_address(p.v_cache, own_row(), VALUE_SIZE);
     for (uint c = gl_SubgroupInvocationID; c < VALUE_CHUNKS; c += gl_SubgroupSize) {
         KvChunk bits = kv_encode(load4(p.v, from + 8 * c, 4), load4(p.v, from + 8 * c + 4, 4));
         own_value_bits[c] = bits;
@@ -101,7 +104,7 @@ void take_own_value() {
 }
 
 void prepare(uint heads) {
-    uint units = has_own() ? HEADS + 2 : HEADS;
+    uint units = end_block * KEY_BLOCK > info.position ? HEADS + 2 : HEADS;
     for (uint unit = gl_SubgroupID; unit < units; unit += gl_NumSubgroups) {
         if (unit == HEADS) {
             take_own_key();

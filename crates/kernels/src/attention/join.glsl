@@ -1,7 +1,6 @@
 // The blocks of a row and a workgroup's heads, joined in the order of glsl/attention.glsl by the workgroup that is the last to come: of few
-// blocks all at once, of more each span by the last of its workgroups, then the spans by the last of those. A sink is one more logit in
+// blocks all at once, of more each span by the last of its workgroups (or by the one that has all its blocks), then the spans by the last of those. A sink is one more logit in
 // exponent and denominator.
-
 //
 // `parts`: counters, then [row][head][slot](values; exponent, sum, 2 unused): a slot a block, behind them one a span.
 
@@ -12,8 +11,8 @@ const uint COLUMNS = VALUE_SIZE / 4;
 
 shared uint is_last;
 
-uint max_blocks() { return gl_NumWorkGroups.x; }
-uint max_spans() { return (max_blocks() + SPAN - 2) / SPAN + 1; }
+uint max_blocks() { return WHOLE_SPANS ? 0 : gl_NumWorkGroups.x; }
+uint max_spans() { return WHOLE_SPANS ? gl_NumWorkGroups.x : (max_blocks() + SPAN - 2) / SPAN + 1; }
 
 // Where a part of one of the workgroup's heads begins.
 uint part_at(uint head, uint slot) {
@@ -39,6 +38,8 @@ bool last_of(uint counter, uint count) {
 // Four columns of a head's values and the sum of its weights, both times 2^-exponent.
 struct Sums { vec4 value; float sum, exponent; };
 
+const Sums NO_SUMS = Sums(vec4(0.0), 0.0, HIDDEN);
+
 // Sums of what comes before, and after.
 Sums add(Sums a, Sums b) {
     float exponent = max(a.exponent, b.exponent);
@@ -46,9 +47,15 @@ Sums add(Sums a, Sums b) {
     return Sums(fma(vec4(of_b), b.value, of_a * a.value), fma(of_b, b.sum, of_a * a.sum), exponent);
 }
 
+void store_part(uint head, uint slot, uint column, Sums part) {
+    uint at = part_at(head, slot);
+    p.parts.v[at + column] = part.value;
+    if (column == 0) p.parts.v[at + COLUMNS] = vec4(part.exponent, part.sum, 0.0, 0.0);
+}
+
 // The slots first .. end of a head, in order.
 Sums add_parts(uint head, uint first, uint end, uint column) {
-    Sums all = Sums(vec4(0.0), 0.0, HIDDEN);
+    Sums all = NO_SUMS;
     for (uint slot = first; slot < end; slot += AHEAD) {
         vec4 value[AHEAD], tail[AHEAD];
         [[unroll]] for (uint j = 0; j < AHEAD; j++) {
@@ -80,32 +87,37 @@ void write_result(uint head, uint column, Sums all) {
     [[unroll]] for (uint i = 0; i < 4; i++) p.out_.v[o + i] = result[i];
 }
 
+// The spans of a row, which lie behind its blocks, joined by the workgroup that is the last to come with one.
+void join_spans(uint heads, uint spans) {
+    if (!last_of(0, spans)) return;
+    for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
+        uint head = i / COLUMNS, column = i % COLUMNS;
+        write_result(head, column, add_parts(head, max_blocks(), max_blocks() + spans, column));
+    }
+}
+
 // Of a row's blocks first .. end, the workgroup has written `block`.
 void join_blocks(uint heads, uint first, uint end, uint block) {
     uint first_span = first / SPAN, end_span = (end + SPAN - 1) / SPAN, own_span = block / SPAN;
-    bool at_once = end - first <= AT_ONCE;
-    if (!at_once) {
-        uint from = max(own_span * SPAN, first), to = min((own_span + 1) * SPAN, end);
-        if (!last_of(1 + own_span - first_span, to - from)) return;
+    if (end - first <= AT_ONCE) {
+        if (!last_of(0, end - first)) return;
         for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
-            uint head = i / COLUMNS, column = i % COLUMNS, at = part_at(head, max_blocks() + own_span - first_span);
-            Sums span = add_parts(head, from - first, to - first, column);
-            p.parts.v[at + column] = span.value;
-            if (column == 0) p.parts.v[at + COLUMNS] = vec4(span.exponent, span.sum, 0.0, 0.0);
-        }
-    }
-    if (!last_of(0, at_once ? end - first : end_span - first_span)) return;
-    for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
-        uint head = i / COLUMNS, column = i % COLUMNS;
-        Sums all = Sums(vec4(0.0), 0.0, HIDDEN);
-        if (at_once) {
+            uint head = i / COLUMNS, column = i % COLUMNS;
+            Sums all = NO_SUMS;
             for (uint span = first_span; span < end_span; span++) {
                 uint from = max(span * SPAN, first), to = min((span + 1) * SPAN, end);
                 all = add(all, add_parts(head, from - first, to - first, column));
             }
-        } else {
-            all = add_parts(head, max_blocks(), max_blocks() + end_span - first_span, column);
+            write_result(head, column, all);
         }
-        write_result(head, column, all);
+        return;
     }
+    uint from = max(own_span * SPAN, first), to = min((own_span + 1) * SPAN, end);
+    if (!last_of(1 + own_span - first_span, to - from)) return;
+    for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
+        uint head = i / COLUMNS, column = i % COLUMNS;
+        Sums span = add_parts(head, from - first, to - first, column);
+        store_part(head, max_blocks() + own_span - first_span, column, span);
+    }
+    join_spans(heads, end_span - first_span);
 }

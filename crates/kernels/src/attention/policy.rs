@@ -19,6 +19,8 @@ pub struct AttentionPolicy {
     pub at_once: u32,
     /// Loads that an invocation has under way there, about. Does not change sums.
     pub ahead: u32,
+    /// Workgroups that keep the device busy there: with more blocks, each takes all blocks of a span. Does not change sums.
+    pub busy_groups: u32,
     /// Fewest rows of a sequence side by side that are computed in tiles: as many as keep the device busy.
     pub tiled_rows: u32,
     /// How tiles are cut.
@@ -60,6 +62,7 @@ impl AttentionPolicy {
                 heads: 4,
                 at_once: 64,
                 ahead: 8,
+                busy_groups: 512,
                 tiled_rows: 48,
                 tile,
                 matrix,
@@ -72,6 +75,7 @@ impl AttentionPolicy {
                 heads: 4,
                 at_once: 64,
                 ahead: 8,
+                busy_groups: 256,
                 tiled_rows: 32,
                 tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
                 // Likewise: 23 KiB of shared memory for heads of 128.
@@ -89,6 +93,7 @@ impl AttentionPolicy {
                 heads: 4,
                 at_once: 64,
                 ahead: 8,
+                busy_groups: 128,
                 tiled_rows: 32,
                 tile: TilePolicy { blocks: 1, ..tile },
                 matrix: MatrixPolicy { keys: 32, ..matrix },
@@ -99,6 +104,7 @@ impl AttentionPolicy {
                 heads: 4,
                 at_once: 16,
                 ahead: 2,
+                busy_groups: 16,
                 tiled_rows: 4,
                 // Short code: such drivers take seconds to compile an unrolled tile.
                 tile: TilePolicy {
@@ -194,6 +200,8 @@ pub struct Split {
     pub at_once: u32,
     /// Loads that an invocation has under way, about.
     pub ahead: u32,
+    /// A workgroup takes all blocks of a span; values are in shared memory whole then.
+    pub whole_spans: bool,
 }
 
 /// The variant for a shape and this many rows of a sequence side by side.
@@ -266,13 +274,14 @@ impl Split {
             value_part,
             at_once: policy.at_once,
             ahead: policy.ahead,
+            whole_spans: false,
         })
     }
 }
 
 impl Split {
     /// In the order of their numbers in the shader.
-    pub(super) fn specialization(&self, shape: &Shape) -> [(u32, u32); 9] {
+    pub(super) fn specialization(&self, shape: &Shape) -> [(u32, u32); 10] {
         [
             (0, self.threads),
             (2, shape.key_size),
@@ -283,6 +292,7 @@ impl Split {
             (7, shape.group()),
             (8, self.at_once),
             (9, self.ahead),
+            (16, u32::from(self.whole_spans)),
         ]
     }
 }
@@ -293,12 +303,16 @@ pub fn split_candidates(k: &Kernels, shape: &Shape) -> Vec<Split> {
     let mut all: Vec<Split> = Vec::new();
     let mut add = |policy: &AttentionPolicy| {
         let split = Split::of(policy, k.subgroup_size(), k.caps(), shape).ok();
-        all.extend(split.filter(|s| !all.contains(s)));
+        for whole_spans in [false, true] {
+            let split = split.filter(|s| !whole_spans || s.value_part == shape.value_size);
+            let split = split.map(|s| Split { whole_spans, ..s });
+            all.extend(split.filter(|s| !all.contains(s)));
+        }
     };
     add(&own);
-    for threads in [64, 128, 256] {
-        for heads in [1, 2, 4, 8] {
-            for (ahead, at_once) in [(4, 64), (8, 16), (8, 32), (8, 64), (8, 128), (16, 64)] {
+    for threads in [128, 256] {
+        for heads in [2, 4] {
+            for (ahead, at_once) in [(4, 64), (8, 32), (8, 64), (8, 128)] {
                 add(&AttentionPolicy { threads, heads, ahead, at_once, ..own });
             }
         }

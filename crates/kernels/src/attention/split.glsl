@@ -1,5 +1,5 @@
-// Attention of a row over one block of KEY_BLOCK keys: a workgroup takes the HEADS query heads of a KV head that share the loads of K and V.
-// The last workgroup of a row and its heads joins the blocks (`join.glsl`).
+// Attention of a row over one block of KEY_BLOCK keys, or over the blocks of a span one after the other: a workgroup takes the HEADS query heads of
+// a KV head that share the loads of K and V. The last workgroup of a row and its heads joins what there is (`join.glsl`).
 //
 // Blocks lie at multiples of KEY_BLOCK positions, so what a workgroup computes depends on its row alone. Workgroups beyond
 // the row's position, or outside its window, leave at once.
@@ -28,6 +28,8 @@ layout(constant_id = 7) const uint GROUP = 4;
 layout(constant_id = 8) const uint AT_ONCE = 64;
 // Loads that an invocation has under way, about.
 layout(constant_id = 9) const uint AHEAD = 8;
+// A workgroup takes a span, whose keys and values are loaded a block ahead: where there are enough of them. VALUE_PART is VALUE_SIZE then.
+layout(constant_id = 16) const bool WHOLE_SPANS = false;
 
 const uint TEAMS = THREADS / LANES;
 const uint TEAM_KEYS = KEY_BLOCK / TEAMS;
@@ -39,6 +41,8 @@ const uint VALUE_CHUNKS = VALUE_SIZE / 8;
 const uint PART_CHUNKS = VALUE_PART / 8;
 // Chunks of values that an invocation loads; the first part's before the scores are computed.
 const uint VALUE_LOADS = (KEY_BLOCK * PART_CHUNKS + THREADS - 1) / THREADS;
+// Groups of four columns of the values in shared memory that are an invocation's.
+const uint ITEMS = (HEADS * (VALUE_PART / 4) + THREADS - 1) / THREADS;
 // The padding spreads the lanes over the banks of shared memory.
 const uint PARTIALS = HEADS * KEY_BLOCK + 4;
 // Workgroups that share a KV head's query heads.
@@ -53,7 +57,11 @@ shared KvQuad values[KEY_BLOCK * VALUE_PART / 4];
 // The workgroup's row and heads.
 uint row, kv_heads, kv_head, first_head;
 RowInfo info;
-// Its block's first position, and its first and last visible key, counted from there.
+// Behind its last block.
+uint end_block;
+// The first position that the row sees.
+uint visible;
+// A block's first position, and its first and last visible key, counted from there.
 uint base, first_key, last_key;
 
 uint out_stride();
@@ -112,13 +120,13 @@ void store_partials() {
 }
 
 // Scores become weights; a subgroup takes a head. The maximum is the same in any order.
-void compute_weights(uint heads) {
+void compute_weights(uint heads, uint first, uint last) {
     for (uint h = gl_SubgroupID; h < heads; h += gl_NumSubgroups) {
         float maximum = HIDDEN;
         for (uint i = gl_SubgroupInvocationID; i < KEY_BLOCK; i += gl_SubgroupSize) {
             float dot = 0.0;
             [[unroll]] for (uint lane = 0; lane < LANES; lane++) dot += partial[lane * PARTIALS + h * KEY_BLOCK + i];
-            float s = i >= first_key && i <= last_key ? finish_score(dot, p.scale, p.softcap) : HIDDEN;
+            float s = i >= first && i <= last ? finish_score(dot, p.scale, p.softcap) : HIDDEN;
             weight[(h * KEY_BLOCK + i) / 4][i % 4] = s;
             maximum = max(maximum, s);
         }
@@ -153,9 +161,13 @@ void store_values(uint first_chunk) {
     }
 }
 
-// The sums of the part that is in shared memory, whose first column is 4 · `first_column`, to the block's part of each head.
-void compute_values(uint block, uint heads, uint first_column) {
-    for (uint i = gl_LocalInvocationIndex; i < HEADS * (VALUE_PART / 4); i += THREADS) {
+// With WHOLE_SPANS the sums of the blocks so far.
+Sums span_sums[ITEMS];
+
+// Adds up the part that is in shared memory, whose first column is 4 · `first_column`: to the span's sums, or to the block's part of each head.
+void compute_values(uint heads, uint first_column) {
+    [[unroll]] for (uint n = 0; n < ITEMS; n++) {
+        uint i = gl_LocalInvocationIndex + n * THREADS;
         uint h = i / (VALUE_PART / 4), own = i % (VALUE_PART / 4), column = first_column + own;
         if (h >= heads || column >= COLUMNS) continue;
         vec4 value = vec4(0.0), sum = vec4(0.0);
@@ -168,33 +180,36 @@ void compute_values(uint block, uint heads, uint first_column) {
             sum += w0;
             sum += w1;
         }
-        uint at = part_at(h, block);
-        p.parts.v[at + column] = value;
-        if (column == 0) p.parts.v[at + COLUMNS] = vec4(head_exponent[h], (sum.x + sum.y) + (sum.z + sum.w), 0.0, 0.0);
+        Sums part = Sums(value, (sum.x + sum.y) + (sum.z + sum.w), head_exponent[h]);
+        if (WHOLE_SPANS) span_sums[n] = add(span_sums[n], part);
+        else store_part(h, gl_WorkGroupID.x, column, part);
     }
 }
 
-void main() {
-    row = gl_WorkGroupID.z;
-    info = p.rows.v[row];
-    uint first_visible_ = first_visible(info.position, p.window);
-    uint first_block = first_visible_ / KEY_BLOCK, block = first_block + gl_WorkGroupID.x;
-    base = block * KEY_BLOCK;
-    if (base > info.position) return;
-    first_key = max(first_visible_, base) - base;
-    last_key = min(info.position - base, KEY_BLOCK - 1);
-    kv_heads = gl_NumWorkGroups.y / SPLITS;
-    kv_head = gl_WorkGroupID.y / SPLITS;
-    first_head = gl_WorkGroupID.y % SPLITS * HEADS;
-    uint heads = min(HEADS, GROUP - first_head);
-    first_head += kv_head * GROUP;
+// The span's sums to its part of each head, or to the result if there is no other span.
+void store_span(uint heads) {
+    [[unroll]] for (uint n = 0; n < ITEMS; n++) {
+        uint i = gl_LocalInvocationIndex + n * THREADS, h = i / COLUMNS, column = i % COLUMNS;
+        if (h >= heads) continue;
+        if (gl_NumWorkGroups.x == 1) write_result(h, column, span_sums[n]);
+        else store_part(h, gl_WorkGroupID.x, column, span_sums[n]);
+    }
+}
 
+// Goes on to a block, and asks for its keys and values.
+void take_block(uint block) {
+    base = block * KEY_BLOCK;
+    first_key = max(visible, base) - base;
+    last_key = min(info.position - base, KEY_BLOCK - 1);
     [[unroll]] for (uint j = 0; j < TEAM_KEYS; j++) {
         key_at[j] = kv_address(p.k_cache, cache_row(team() + TEAMS * j), KEY_SIZE);
     }
     load_keys(0);
     load_values(0);
-    prepare(heads);
+}
+
+// The weights of the block whose keys and first values are on the way, and with `more` the next one's loads; its values go to shared memory.
+void weigh_block(uint block, uint heads, bool more) {
     [[unroll]] for (uint i = 0; i < TEAM_KEYS * HEADS; i++) dots[i] = 0.0;
     barrier();
     for (uint s = 0; s < LANE_CHUNKS; s += KEY_AHEAD) {
@@ -203,16 +218,51 @@ void main() {
     }
     store_partials();
     store_values(0);
+    uint first = first_key, last = last_key;
+    if (more) take_block(block + 1);
     barrier();
-    compute_weights(heads);
+    compute_weights(heads, first, last);
     barrier();
-    compute_values(gl_WorkGroupID.x, heads, 0);
-    for (uint chunk = PART_CHUNKS; chunk < VALUE_CHUNKS; chunk += PART_CHUNKS) {
-        barrier();
-        load_values(chunk);
-        store_values(chunk);
-        barrier();
-        compute_values(gl_WorkGroupID.x, heads, 2 * chunk);
+}
+
+void main() {
+    row = gl_WorkGroupID.z;
+    info = p.rows.v[row];
+    visible = first_visible(info.position, p.window);
+    uint row_block = visible / KEY_BLOCK, row_end = info.position / KEY_BLOCK + 1;
+    uint span = row_block / SPAN + gl_WorkGroupID.x, block = row_block + gl_WorkGroupID.x;
+    end_block = block + 1;
+    if (WHOLE_SPANS) {
+        block = max(span * SPAN, row_block);
+        end_block = min((span + 1) * SPAN, row_end);
     }
-    join_blocks(heads, first_block, info.position / KEY_BLOCK + 1, block);
+    if (block >= row_end) return;
+    kv_heads = gl_NumWorkGroups.y / SPLITS;
+    kv_head = gl_WorkGroupID.y / SPLITS;
+    first_head = gl_WorkGroupID.y % SPLITS * HEADS;
+    uint heads = min(HEADS, GROUP - first_head);
+    first_head += kv_head * GROUP;
+
+    take_block(block);
+    prepare(heads);
+    if (WHOLE_SPANS) {
+        [[unroll]] for (uint n = 0; n < ITEMS; n++) span_sums[n] = NO_SUMS;
+        for (; block < end_block; block++) {
+            weigh_block(block, heads, block + 1 < end_block);
+            compute_values(heads, 0);
+        }
+        store_span(heads);
+        if (gl_NumWorkGroups.x > 1) join_spans(heads, (row_end + SPAN - 1) / SPAN - row_block / SPAN);
+    } else {
+        weigh_block(block, heads, false);
+        compute_values(heads, 0);
+        for (uint chunk = PART_CHUNKS; chunk < VALUE_CHUNKS; chunk += PART_CHUNKS) {
+            barrier();
+            load_values(chunk);
+            store_values(chunk);
+            barrier();
+            compute_values(heads, 2 * chunk);
+        }
+        join_blocks(heads, row_block, row_end, block);
+    }
 }

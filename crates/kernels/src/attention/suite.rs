@@ -142,6 +142,13 @@ impl Suite<'_> {
         Ok(Variant::Split(Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), shape)?))
     }
 
+    /// A workgroup for each span, where the kernel can.
+    fn spans(&self, shape: &Shape) -> Result<Option<Variant>, Failure> {
+        let Variant::Split(split) = self.split(shape)? else { return Ok(None) };
+        let whole = split.value_part == shape.value_size;
+        Ok(whole.then_some(Variant::Split(Split { whole_spans: true, ..split })))
+    }
+
     fn tile(&self, shape: &Shape) -> Result<Tile, Failure> {
         let (k, policy) = (self.kernels(), &self.kernels().policy().attention);
         Tile::of(&policy.tile, policy.key_block, k.subgroup_size(), k.caps(), shape)
@@ -227,6 +234,10 @@ fn lengths(s: &Suite<'_>, case: &Case) -> Result<(), Failure> {
 
     exactly("in passes", &run(&q, &rows, lengths[0], 4, Layout::Columns)?, &together)?;
     exactly("a larger grid", &run(&q, &rows, 2 * lengths[0] + 5, rows.len(), Layout::Unaligned)?, &together)?;
+    if let Some(spans) = s.spans(&case.shape)? {
+        let whole = attend(s, &case, &on, &q, &rows, (&spans, lengths[0], rows.len(), Layout::Columns))?;
+        exactly("a span a workgroup", &whole, &together)?;
+    }
     if case.tiles {
         let tile = Variant::Tiled(s.tile(&case.shape)?);
         let tiled = attend(s, &case, &on, &q, &rows, (&tile, lengths[0], 1, Layout::Columns))?;
@@ -262,6 +273,9 @@ fn chunk(s: &Suite<'_>, case: &Case, count: u32, history: u32) -> Result<(), Fai
     let name = format!("{count} rows after {history} keys, {layout:?}");
     let tiled = run(&tile, layout)?;
     exactly(&name, &tiled, &split)?;
+    if let Some(spans) = s.spans(&case.shape)? {
+        exactly("a span a workgroup", &run(&spans, Layout::Columns)?, &split)?;
+    }
     check(&case, &host, &q, &rows, &tiled).map_err(|f| Failure(format!("{name}: {}", f.0)))
 }
 

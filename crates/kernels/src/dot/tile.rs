@@ -104,7 +104,7 @@ impl Tile {
             bytes: dot.bytes,
             rows,
             columns,
-            subgroups: shape.subgroups,
+            subgroups: if k > DotShape::LONG { shape.long_subgroups } else { shape.subgroups },
             stage: 1,
             batches: 1,
             ahead: shape.ahead,
@@ -195,13 +195,25 @@ pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Ti
     let lanes = [8, 16, 32, 64].into_iter().filter(|&l| l <= policy.subgroup_size);
     for (lanes, bytes) in lanes.flat_map(|l| [1, 2].map(|b| (l, b))) {
         for (rows, subgroups) in [1, 2, 4].into_iter().flat_map(|r| [4, 8, 16].map(|s| (r, s))) {
-            add(lanes, bytes, 1, dot.stage_bytes, DotShape { rows, subgroups, ..own });
+            add(
+                lanes,
+                bytes,
+                1,
+                dot.stage_bytes,
+                DotShape { rows, subgroups, long_subgroups: subgroups, ..own },
+            );
         }
     }
     for busy in [dot.busy_groups, dot.busy_groups * 2, dot.busy_groups / 2, 1 << 20] {
         for (rows, subgroups) in [1, 2, 4].into_iter().flat_map(|r| [8, 16, 32].map(|s| (r, s))) {
             for ahead in [true, false] {
-                add(dot.lanes, dot.bytes, busy, dot.stage_bytes, DotShape { rows, subgroups, ahead, ..own });
+                add(
+                    dot.lanes,
+                    dot.bytes,
+                    busy,
+                    dot.stage_bytes,
+                    DotShape { rows, subgroups, long_subgroups: subgroups, ahead, ..own },
+                );
             }
         }
     }

@@ -34,7 +34,7 @@ impl<'a> Builder<'a> {
     }
 
     pub(crate) fn finish(self, logits: Cols) -> Plan {
-        Plan { logits, ..self.plan }.select_logits()
+        Plan { logits, ..self.plan }.select_logits().stack()
     }
 
     pub(crate) fn push(&mut self, label: &'static str, op: Op) {

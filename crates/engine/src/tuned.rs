@@ -5,13 +5,14 @@ use crate::{Error, LoadOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zinc_kernels::gemv::{ProductClass, Tuned};
-use zinc_kernels::{GemvShape, Precision, shaders};
+use zinc_kernels::product::Product;
+use zinc_kernels::{GemvShape, Precision, dot, gemm, shaders};
 use zinc_model::Model;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
 /// The version of the file: of another one nothing is read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What was measured on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +50,24 @@ struct Class {
     inner: u32,
     gated: bool,
     shapes: Vec<Shape>,
+    fast: Vec<Fast>,
+}
+
+/// A kernel and its tile under the fast policy.
+#[derive(Serialize, Deserialize)]
+struct Fast {
+    up_to: u32,
+    #[serde(flatten)]
+    tile: FastTile,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FastTile {
+    /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
+    Dot([u32; 8]),
+    /// The matrices' three sizes (0 where there are none), then rows, columns, step, rows and columns of a subgroup, buffers, parts.
+    Gemm([u32; 10]),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,9 +112,10 @@ impl TunedFile {
             let Some(format) = by_name(&class.format) else {
                 return Err(ignored(&format!("there is no format `{}`", class.format)));
             };
-            let Class { rows: m, inner: k, gated, shapes, .. } = class;
+            let Class { rows: m, inner: k, gated, shapes, fast, .. } = class;
             let class = ProductClass { format, m, k, gated };
             tiles.insert(class, shapes.into_iter().map(Shape::into).collect()).map_err(|e| ignored(&e))?;
+            tiles.fast.insert(class, fast.into_iter().map(|f| (f.up_to, f.tile.into())).collect());
         }
         Ok(Some(Measured { tiles, chunks }))
     }
@@ -105,14 +125,18 @@ impl TunedFile {
     /// # Errors
     /// What the operating system says.
     pub fn write(&self, measured: &Measured) -> Result<(), Error> {
-        let classes = measured.tiles.classes().map(|(c, shapes)| Class {
+        let tiles = &measured.tiles;
+        let class = |c: &ProductClass| Class {
             format: c.format.name.into(),
             rows: c.m,
             inner: c.k,
             gated: c.gated,
-            shapes: shapes.iter().map(Shape::from).collect(),
-        });
-        self.file.write(&Contents { classes: classes.collect(), chunks: measured.chunks.clone() })
+            shapes: tiles.shapes(c).iter().map(Shape::from).collect(),
+            fast: tiles.fast.products(c).iter().filter_map(Fast::of).collect(),
+        };
+        let classes = tiles.measured().into_iter().map(class).collect();
+        let contents = Contents { classes, chunks: measured.chunks.clone() };
+        self.file.write(&contents)
     }
 
     /// Removes it; whether there was one.
@@ -126,8 +150,57 @@ impl TunedFile {
 
 /// A hash of the shaders that multiply.
 fn shaders_hash() -> u64 {
-    let words = shaders().iter().filter(|s| s.stem == "gemv").flat_map(|s| s.spirv());
+    let multiply = |s: &&zinc_kernels::Shader| ["gemv", "dot", "gemm"].contains(&s.stem);
+    let words = shaders().iter().filter(multiply).flat_map(|s| s.spirv());
     fnv(words.flat_map(|w| w.to_le_bytes()))
+}
+
+impl Fast {
+    fn of(&(up_to, product): &(u32, Product)) -> Option<Fast> {
+        let tile = match product {
+            Product::Columns(_) => return None,
+            Product::Dot(t) => {
+                let dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead } = t;
+                FastTile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
+            }
+            Product::Gemm(t) => {
+                let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts } = t;
+                let [m, n, k] = match matrix {
+                    gemm::Matrix::Portable => [0; 3],
+                    gemm::Matrix::Khr { m, n, k } => [m, n, k],
+                };
+                FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts])
+            }
+        };
+        Some(Fast { up_to, tile })
+    }
+}
+
+impl From<FastTile> for Product {
+    fn from(tile: FastTile) -> Product {
+        match tile {
+            FastTile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, ahead]) => {
+                let ahead = ahead == 1;
+                Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead })
+            }
+            FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts]) => {
+                let matrix = match m {
+                    0 => gemm::Matrix::Portable,
+                    _ => gemm::Matrix::Khr { m, n, k },
+                };
+                Product::Gemm(gemm::Tile {
+                    matrix,
+                    rows,
+                    columns,
+                    step,
+                    sub_rows,
+                    sub_columns,
+                    buffers,
+                    parts,
+                })
+            }
+        }
+    }
 }
 
 impl From<&GemvShape> for Shape {
@@ -177,6 +250,11 @@ mod tests {
             stage_bytes: 17 << 10,
         };
         tuned.insert(ProductClass { format, m: 64, k: 256, gated: true }, vec![shape(4), shape(64)]).unwrap();
+        let dot = FastTile::Dot([8, 2, 1, 4, 2, 9, 1, 1]).into();
+        let matrices = FastTile::Gemm([16, 16, 16, 64, 32, 128, 16, 32, 1, 4]).into();
+        let plain = FastTile::Gemm([0, 0, 0, 64, 64, 64, 4, 4, 1, 1]).into();
+        let class = ProductClass { format, m: 128, k: 512, gated: false };
+        tuned.fast.insert(class, vec![(4, dot), (16, matrices), (64, plain)]);
         Measured { tiles: tuned, chunks: [("a model".to_owned(), 256)].into() }
     }
 
@@ -220,7 +298,7 @@ mod tests {
         for (bad, why) in [
             (good[..good.len() / 2].to_string(), "EOF"),
             ("nonsense".into(), "expected"),
-            (good.replace("\"version\": 2", "\"version\": 3"), "version 3"),
+            (good.replace("\"version\": 3", "\"version\": 4"), "version 4"),
             (good.replace("a driver", "another"), "another device"),
             (good.replace("\"Q8_0\"", "\"Q9\""), "Q9"),
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),

@@ -3,7 +3,7 @@
 mod steps;
 
 use crate::args::{DeviceArg, byte_size};
-use crate::bench::report::{headline, program};
+use crate::bench::report::{headline, product_json, product_name, program};
 use crate::device;
 use crate::error::{Outcome, error, usage};
 use crate::load::{PolicyArg, tell};
@@ -17,9 +17,10 @@ use steps::Steps;
 use zinc_engine::{Cut, LoadOptions, Measured, Precision, Shape, Target, TunedFile, compile};
 use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{ProductClass, TuneResult, TuneShape, tune};
-use zinc_kernels::product::BenchShape;
-use zinc_kernels::{GemvShape, Kernels};
+use zinc_kernels::product::{BenchShape, FastResult, Product, tune_fast};
+use zinc_kernels::{GemvShape, Kernels, Policy};
 use zinc_model::Model;
+use zinc_plan::Plan;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
@@ -27,7 +28,8 @@ use zinc_vulkan::{CacheLocation, Capabilities};
 /// of the model best reads; and stores it.
 ///
 /// Later loads on the same device, driver and build of zinc use what was found. No bit of any exact result changes: only what does not
-/// decide the order of sums is tuned. It takes minutes, in which the device should do nothing else.
+/// decide the order of sums is tuned. Under the fast policy kernels are chosen as well, by number of columns. It takes minutes, in which the device
+/// should do nothing else.
 #[derive(clap::Args)]
 pub struct Args {
     /// The model whose products to tune: a GGUF file; of a split model any part.
@@ -45,7 +47,7 @@ pub struct Args {
     /// Tokens of a step to try with the model.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,256,512,1024,2048", value_parser = clap::value_parser!(u32).range(1..=LoadOptions::MAX_CHUNK as i64))]
     chunks: Vec<u32>,
-    /// Arithmetic that steps are measured with [default: that of a load].
+    /// Arithmetic that products and steps are measured with [default: that of a load; of products without a model: exact].
     #[arg(long, value_enum)]
     policy: Option<PolicyArg>,
     /// Bytes of matrices to go through in turn: more than the device's cache.
@@ -89,7 +91,32 @@ fn product(text: &str) -> Result<ProductClass, String> {
 struct Found {
     class: ProductClass,
     columns: u32,
-    result: TuneResult,
+    result: Best,
+}
+
+/// What takes a product best.
+enum Best {
+    /// The exact kernel, in this shape.
+    Exact(TuneResult),
+    /// This kernel and tile of the fast ones.
+    Fast(FastResult),
+}
+
+impl Best {
+    /// Microseconds, those of the policy's own, and how many ways were measured.
+    fn figures(&self) -> (f64, f64, usize) {
+        match self {
+            Best::Exact(r) => (r.us, r.policy_us, r.tried),
+            Best::Fast(r) => (r.us, r.policy_us, r.tried),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Best::Exact(r) => shape_name(&r.shape),
+            Best::Fast(r) => product_name(r.product),
+        }
+    }
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -115,6 +142,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             "`-m FILE` tunes a model's products, `--shape` a product",
         ));
     }
+    let precision = products_precision(args, kernels.policy())?;
     let mut found = Vec::new();
     for (i, &(class, columns)) in products.iter().enumerate() {
         let ProductClass { format, m, k, gated } = class;
@@ -126,7 +154,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             plural(columns as usize, "column")
         )]);
         let (rotate_bytes, warm_up) = (args.rotate, WARM_UP);
-        let result = tune(&kernels, &TuneShape { class, columns, rotate_bytes, warm_up });
+        let shape = TuneShape { class, columns, rotate_bytes, warm_up };
+        let result = match precision {
+            Precision::Exact => tune(&kernels, &shape).map(Best::Exact),
+            Precision::Fast => tune_fast(&kernels, &shape).map(Best::Fast),
+        };
         let result = result.map_err(|e| error(e, "a smaller `--rotate` needs less memory"))?;
         found.push(Found { class, columns, result });
     }
@@ -158,12 +190,25 @@ struct Report<'a> {
     steps: Option<&'a Steps>,
 }
 
+/// What products are measured with.
+fn products_precision(args: &Args, policy: &Policy) -> Outcome<Precision> {
+    Ok(match (args.policy, &args.model) {
+        (Some(asked), _) => asked.precision(),
+        (None, Some(model)) => LoadOptions::default_precision(&plan_of(model)?, policy),
+        (None, None) => Precision::Exact,
+    })
+}
+
+fn plan_of(model: &Path) -> Outcome<Plan> {
+    Ok(Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.plan)
+}
+
 /// The device works without a pause, so its clocks are up after the first measurement.
 const WARM_UP: Duration = Duration::from_millis(BenchShape::WARM_UP.as_millis() as u64 / 4);
 
 /// The products of steps of these numbers of rows, each once.
 fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(ProductClass, u32)>> {
-    let plan = Model::from_gguf(&Gguf::open(model)?).map_err(zinc_engine::Error::from)?.plan;
+    let plan = plan_of(model)?;
     let (caps, policy) = (kernels.caps(), kernels.policy());
     let precision = Precision::Exact;
     let target = Target { caps, policy, precision, cut: &Cut::Policy, fuse: true, keep: false };
@@ -195,13 +240,18 @@ fn stored(file: &TunedFile) -> Measured {
 
 /// Adds what was found; of a class that was tuned again the old shapes go.
 fn keep(measured: &mut Measured, found: &[Found]) -> Outcome {
-    let mut classes: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
+    let mut exact: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
+    let mut fast: BTreeMap<ProductClass, Vec<(u32, Product)>> = BTreeMap::new();
     for f in found {
-        classes.entry(f.class).or_default().push(f.result.shape);
+        match &f.result {
+            Best::Exact(r) => exact.entry(f.class).or_default().push(r.shape),
+            Best::Fast(r) => fast.entry(f.class).or_default().push((f.columns, r.product)),
+        }
     }
-    for (class, shapes) in classes {
+    for (class, shapes) in exact {
         measured.tiles.insert(class, shapes).map_err(|e| error(e, "please report this"))?;
     }
+    fast.into_iter().for_each(|(class, products)| measured.tiles.fast.insert(class, products));
     Ok(())
 }
 
@@ -223,19 +273,19 @@ impl Report<'_> {
             ("policy us", Align::Right),
             ("tuned us", Align::Right),
             ("times", Align::Right),
-            ("shape", Align::Left),
+            ("best", Align::Left),
         ]);
-        for Found { class, columns, result: r } in self.found {
-            let faster = r.us < r.policy_us;
+        for Found { class, columns, result } in self.found {
+            let (us, policy_us, tried) = result.figures();
             table.row([
                 class.format.to_string(),
                 format!("{}x{}{}", class.m, class.k, if class.gated { " gated" } else { "" }),
                 columns.to_string(),
-                r.tried.to_string(),
-                format!("{:.2}", r.policy_us),
-                format!("{:.2}", r.us),
-                format!("{:.2}", r.policy_us / r.us),
-                if faster { shape_name(&r.shape) } else { "the policy's".into() },
+                tried.to_string(),
+                format!("{policy_us:.2}"),
+                format!("{us:.2}"),
+                format!("{:.2}", policy_us / us),
+                if us < policy_us { result.name() } else { "the policy's".into() },
             ]);
         }
         if !self.found.is_empty() {
@@ -254,14 +304,20 @@ impl Report<'_> {
         let results: Vec<Value> = self
             .found
             .iter()
-            .map(|Found { class, columns, result: r }| {
-                let s = r.shape;
+            .map(|Found { class, columns, result }| {
+                let (us, policy_us, tried) = result.figures();
                 json!({
                     "format": class.format.name, "rows": class.m, "inner": class.k, "gated": class.gated,
-                    "columns": columns, "tried": r.tried, "policy_us": r.policy_us, "tuned_us": r.us,
-                    "shape": {
-                        "up_to": s.up_to, "rows": s.rows, "columns": s.columns, "spread": s.spread,
-                        "subgroups": s.subgroups, "stage_bytes": s.stage_bytes,
+                    "columns": columns, "tried": tried, "policy_us": policy_us, "tuned_us": us,
+                    "best": match result {
+                        Best::Exact(r) => {
+                            let s = r.shape;
+                            json!({
+                                "kernel": "gemv", "up_to": s.up_to, "rows": s.rows, "columns": s.columns,
+                                "spread": s.spread, "subgroups": s.subgroups, "stage_bytes": s.stage_bytes,
+                            })
+                        }
+                        Best::Fast(r) => json!({ "kernel": r.product.family(), "tile": product_json(r.product) }),
                     },
                 })
             })

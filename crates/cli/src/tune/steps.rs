@@ -58,9 +58,9 @@ pub fn tune(device: Device, args: &Args, model: &Path, measured: &mut Measured) 
             "`--chunks` names what is tried; `zinc check -m FILE` says what is in the way",
         ));
     }
-    let cut = match measured.tiles.classes().next() {
-        Some(_) => Cut::Tuned(Arc::new(measured.tiles.clone())),
-        None => Cut::Policy,
+    let cut = match measured.tiles.measured().is_empty() {
+        true => Cut::Policy,
+        false => Cut::Tuned(Arc::new(measured.tiles.clone())),
     };
     let mut bench = Bench::new(engine, 1, 3)?;
     let mut rates = Vec::new();

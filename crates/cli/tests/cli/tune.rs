@@ -26,6 +26,12 @@ fn what_is_tuned_is_stored_used_and_forgotten() {
         || zinc_in(&home, &["check", "-m", text(&model), "--backend", "vulkan", "--device", device]).ok();
     assert!(check().contains("tiles    tuned on this device"));
 
+    // Kernels too where products may round, and of the same product beside what was found before.
+    let fast = zinc_in(&home, &[&tune[..], &shape, &["--policy", "fast", "--json"]].concat()).json();
+    let best = &fast["results"][0]["best"];
+    assert!(["dot", "gemm"].contains(&best["kernel"].as_str().unwrap()), "{fast}");
+    assert!(devices().contains("tuned on this device: 1 product"), "{}", devices());
+
     // With a model: how many tokens its steps read.
     let steps = ["-m", text(&model), "--only", "steps", "--chunks", "4,8", "--json"];
     let with_model = zinc_in(&home, &[&tune[..], &steps].concat()).json();

@@ -18,7 +18,7 @@ mod tile;
 
 pub use dot_op::{record, record_experts};
 pub use suite::suite;
-pub use tile::{Tile, candidates, select, select_experts};
+pub use tile::{Tile, candidates, fits, select, select_experts, shaped};
 
 use crate::Kernel;
 use crate::gemv::NormedParams;

@@ -44,6 +44,23 @@ pub fn select(
     fit(caps, policy, class, 1, columns)
 }
 
+/// A tile of another shape than the policy's for a product that [`select`] has one for.
+pub fn shaped(policy: &Policy, shape: &DotShape, class: &ProductClass, columns: u32) -> Tile {
+    Tile::of(policy, shape, class, 1, columns)
+}
+
+/// Whether a tile that was measured is one of the product's: it fits the device and gives the results of the policy's own.
+pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, tile: &Tile) -> bool {
+    let Ok(own) = select(caps, policy, class, columns) else { return false };
+    let [staged, scales] = tile.shared(class.format);
+    let bytes = u64::from(staged) * 16 + u64::from(scales) * 8;
+    let threads = u64::from(tile.subgroups) * u64::from(policy.subgroup_size);
+    (tile.lanes, tile.bytes) == (own.lanes, own.bytes)
+        && tile.check(policy.subgroup_size).is_ok()
+        && bytes + bytes / 20 <= u64::from(caps.limits.shared_memory)
+        && threads <= u64::from(caps.limits.workgroup_invocations)
+}
+
 /// As [`select`] for the matrices of experts, whose columns are grouped already.
 ///
 /// # Errors

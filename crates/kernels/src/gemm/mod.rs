@@ -36,7 +36,7 @@ pub use gemm_op::{Args, record};
 pub use policy::{Costs, GemmPolicy, GemmShape};
 pub use suite::suite;
 pub use tile::{Matrix, Tile, matrix_of, select};
-pub use tried::candidates;
+pub use tried::{candidates, fits, likely};
 
 use crate::Kernel;
 

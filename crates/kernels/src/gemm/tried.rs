@@ -2,7 +2,7 @@
 
 use super::policy::GemmShape;
 use super::tile::in_parts;
-use super::{Matrix, Tile, matrix_of};
+use super::{Matrix, Tile, cost, matrix_of};
 use crate::Policy;
 use crate::gemv::ProductClass;
 use zinc_vulkan::Capabilities;
@@ -65,6 +65,31 @@ pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, co
         t.check(caps, policy.subgroup_size, class.format, class.gated).is_ok() && t.steps(class.k).is_some()
     };
     tiles.filter(sensible).filter(fits).flat_map(|tile| crowds(policy, tile, class, columns)).collect()
+}
+
+/// As many of [`candidates`], those that take least time by the policy's figures.
+pub fn likely(
+    policy: &Policy,
+    caps: &Capabilities,
+    class: &ProductClass,
+    columns: u32,
+    count: usize,
+) -> Vec<Tile> {
+    let mut all = candidates(policy, caps, class, columns);
+    all.sort_by(|a, b| {
+        let cost = |tile| cost::nanoseconds(policy, class, columns, tile);
+        cost(a).total_cmp(&cost(b))
+    });
+    all.truncate(count);
+    all
+}
+
+/// Whether a tile that was measured is one of a product.
+pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, tile: &Tile) -> bool {
+    tile.matrix == matrix_of(caps)
+        && tile.check(caps, policy.subgroup_size, class.format, class.gated).is_ok()
+        && tile.steps(class.k).is_some()
+        && in_parts(Tile { parts: 1, ..*tile }, class, columns).any(|t| t == *tile)
 }
 
 /// A tile in the parts that give the device about so many workgroups each.

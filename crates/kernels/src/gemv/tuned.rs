@@ -3,15 +3,17 @@
 use super::ProductClass;
 use super::tile::{MOST_SUMS, STAGES, select_shaped};
 use crate::policy::GemvShape;
-use crate::product::{BenchShape, Product, bench};
+use crate::product::{BenchShape, FastTiles, Product, bench};
 use crate::{Error, Kernels};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Shapes by class of product and number of columns. Lanes and parts, which decide the bits of results, are never part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tuned {
     classes: BTreeMap<ProductClass, Vec<GemvShape>>,
+    /// Those of fast products.
+    pub fast: FastTiles,
 }
 
 impl Tuned {
@@ -43,9 +45,14 @@ impl Tuned {
         shapes.iter().find(|s| columns <= s.up_to).or(shapes.last())
     }
 
-    /// All classes with their shapes.
-    pub fn classes(&self) -> impl Iterator<Item = (&ProductClass, &[GemvShape])> {
-        self.classes.iter().map(|(class, shapes)| (class, shapes.as_slice()))
+    /// Every class that was measured, under either policy.
+    pub fn measured(&self) -> BTreeSet<&ProductClass> {
+        self.classes.keys().chain(self.fast.classes()).collect()
+    }
+
+    /// The shapes of a class, none where it was not measured.
+    pub fn shapes(&self, class: &ProductClass) -> &[GemvShape] {
+        self.classes.get(class).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod bench;
 mod experts;
+mod tuned;
 
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use experts::{group, record_experts, select_experts};
+pub use tuned::{FastResult, FastTiles, tune_fast};
 
 use crate::dot;
 use crate::gemm::{self, Packed};
@@ -51,7 +53,7 @@ pub struct Chooser<'a> {
     pub policy: &'a Policy,
     /// Which arithmetic is allowed.
     pub precision: Precision,
-    /// How exact products are cut. A cut that names its own shape asks for an exact product whatever the precision.
+    /// How products are cut. A cut that names its own shape asks for an exact product whatever the precision.
     pub cut: &'a Cut,
 }
 
@@ -70,6 +72,11 @@ pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Pr
     let exact = || by.cut.tile(by.policy, class, columns).map(Product::Columns);
     if !by.is_fast() {
         return exact();
+    }
+    if let Cut::Tuned(tuned) = by.cut
+        && let Some(product) = tuned.fast.product(by.caps, by.policy, class, columns)
+    {
+        return Ok(product);
     }
     if columns >= by.policy.gemm.from_columns {
         return gemm::select(by.policy, by.caps, class, columns).map(Product::Gemm).or_else(|_| exact());

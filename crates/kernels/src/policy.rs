@@ -242,12 +242,16 @@ fn dot(class: DeviceClass) -> DotPolicy {
     };
     match class {
         // One wide workgroup for each of 132 multiprocessors, and a power of two that shapes are multiples of; of a vocabulary two
-        // (bench/results/2026-11-30-h200-dot-alone.txt and -dot-wide.txt).
+        // (bench/results/2026-11-30-h200-dot-alone.txt, -dot-wide.txt and -tune.txt).
         DeviceClass::Nvidia => DotPolicy {
             stage_bytes: 44 << 10,
             busy_groups: 128,
             most_batches: 36,
-            shapes: &[DotShape { subgroups: 16, long_subgroups: 32, ..ONE }, FEW],
+            shapes: &[
+                DotShape { subgroups: 16, long_subgroups: 32, ..ONE },
+                DotShape { up_to: 4, columns: 4, subgroups: 16, long_subgroups: 16, ahead: true, ..FEW },
+                FEW,
+            ],
             ..card
         },
         DeviceClass::Amd => DotPolicy { stage_bytes: 30 << 10, busy_groups: 128, ..card },

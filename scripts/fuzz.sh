@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-120}
 shift $(($# > 0 ? 1 : 0))
-[ $# -gt 0 ] || set -- gguf answer stops template
+[ $# -gt 0 ] || set -- gguf answer stops template request stream
 for target in "$@"; do
   # What it learns stays out of the seeds.
   grown=$(mktemp -d)

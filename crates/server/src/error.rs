@@ -36,7 +36,7 @@ pub enum Shape {
 
 impl Shape {
     /// The shape for a path.
-    fn of_path(path: &str) -> Shape {
+    pub fn of_path(path: &str) -> Shape {
         if path.starts_with("/v1/messages") { Shape::Anthropic } else { Shape::OpenAi }
     }
 }

@@ -21,6 +21,8 @@ mod calls;
 mod config;
 mod constrain;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod id;
 mod loaded;
 mod log;

@@ -8,7 +8,7 @@ pub mod embeddings;
 mod format;
 mod generation;
 pub mod health;
-mod input;
+pub mod input;
 pub mod messages;
 mod messages_stream;
 mod messages_types;

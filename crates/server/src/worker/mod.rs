@@ -3,6 +3,8 @@
 mod active;
 mod cache;
 mod job;
+#[cfg(any(test, feature = "fuzzing"))]
+mod pretend;
 mod scheduler;
 mod tree;
 

@@ -248,7 +248,7 @@ fn dot(class: DeviceClass) -> DotPolicy {
             busy_groups: 128,
             most_batches: 36,
             shapes: &[
-                DotShape { subgroups: 16, long_subgroups: 32, ..ONE },
+                DotShape { rows: 1, subgroups: 16, long_subgroups: 32, ..ONE },
                 DotShape { up_to: 4, columns: 4, subgroups: 16, long_subgroups: 16, ahead: true, ..FEW },
                 FEW,
             ],

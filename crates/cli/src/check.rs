@@ -5,9 +5,12 @@ use crate::error::{Outcome, error};
 use crate::load::{EngineArgs, PathArg, prefill_lines, product_lines};
 use crate::output::{self, Align, Table, plural};
 use clap::ValueEnum;
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use zinc_engine::{BackendWish, Engine, LoadOptions, MemoryPlan, PrefillPath, Want, plan_without_device};
 use zinc_gguf::Gguf;
 use zinc_kernels::{Kernels, suites};
@@ -23,6 +26,9 @@ pub struct Args {
     /// Run the kernels' suites on the device and compare with the references; `--ops=FAMILY,…`: only these.
     #[arg(long, value_name = "FAMILY", num_args = 0.., require_equals = true, value_delimiter = ',', value_parser = family)]
     ops: Option<Vec<String>>,
+    /// With `--ops`: write which kernels ran right on this driver, for `cargo xtask executed`.
+    #[arg(long, value_name = "FILE", requires = "ops")]
+    executed: Option<PathBuf>,
     /// Check that this model can run, how, and with how much memory.
     #[arg(short = 'm', long = "model", value_name = "FILE")]
     model: Option<PathBuf>,
@@ -50,7 +56,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 "`zinc devices` lists them; `--device NAME` takes a software driver too",
             )
         })?;
-        faults += ops(device, families, out)?;
+        let mut ran = BTreeSet::new();
+        faults += ops(device, families, &mut ran, out)?;
+        if let Some(file) = &args.executed {
+            executed(device, &ran, file)?;
+        }
     }
     if let Some(path) = &args.model {
         faults += model(path, &options, device.clone(), out)?;
@@ -102,12 +112,32 @@ fn family(name: &str) -> Result<String, String> {
     if names.contains(&name) { Ok(name.into()) } else { Err(format!("there are {}", names.join(", "))) }
 }
 
-/// Runs the suites of these families, of all where none is named; returns how many cases failed.
-fn ops(device: &Device, families: &[String], out: &mut dyn Write) -> Outcome<usize> {
-    let kernels = Kernels::new(device);
+/// Writes a driver's record, which `cargo xtask executed` reads.
+fn executed(device: &Device, shaders: &BTreeSet<String>, file: &Path) -> Outcome {
+    let caps = device.capabilities();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let record = json!({
+        "device": caps.name,
+        "driver": format!("{} {}", caps.driver, caps.driver_version),
+        "date": zinc_text::strftime("%Y-%m-%d", now).unwrap_or_default(),
+        "shaders": shaders,
+    });
+    Ok(std::fs::write(file, format!("{record:#}\n"))?)
+}
+
+/// Runs the suites of these families, of all where none is named; returns how many cases failed. The shaders of suites without a fault are added
+/// to `ran`.
+fn ops(
+    device: &Device,
+    families: &[String],
+    ran: &mut BTreeSet<String>,
+    out: &mut dyn Write,
+) -> Outcome<usize> {
     let mut faults = 0;
     let wanted = |name: &str| families.is_empty() || families.iter().any(|f| f == name);
     for (name, suite) in suites().iter().filter(|s| wanted(s.0)) {
+        // Kernels of its own: the pipelines that are alive are this suite's.
+        let kernels = Kernels::new(device);
         let results = suite(&kernels);
         let (skipped, results): (Vec<_>, Vec<_>) = results.into_iter().partition(|r| r.skipped);
         let bad: Vec<_> = results.iter().filter(|r| !r.ok).collect();
@@ -121,6 +151,9 @@ fn ops(device: &Device, families: &[String], out: &mut dyn Write) -> Outcome<usi
         }
         out.flush()?;
         faults += bad.len();
+        if bad.is_empty() {
+            ran.extend(device.pipelines().iter().map(|p| p.name().to_owned()));
+        }
     }
     Ok(faults)
 }

@@ -27,6 +27,6 @@ pub use detokenize::Detokenizer;
 pub use error::Error;
 pub use parse::{AnswerFormat, AnswerParser, Call, Delta, Piece, Tool, ToolFormat};
 pub use stop::{StopStep, StopStrings};
-pub use template::{ChatTemplate, Message, RenderInput, Rendered};
+pub use template::{ChatTemplate, Message, RenderInput, Rendered, strftime};
 pub use tokenizer::{ControlTokens, Tokenizer};
 pub use vocab::TokenType;

@@ -21,7 +21,8 @@ pub struct DeviceOptions {
     /// The lanes of a subgroup that [`Device::capabilities`] reports, and so what pipelines are made for, where the driver's own choice is
     /// not wanted: to compare.
     pub subgroup_size: Option<u32>,
-    /// Keep what the driver's compiler says of each pipeline ([`crate::Pipeline::statistics`]); pipelines are then compiled anew.
+    /// Keep what the driver's compiler says of each pipeline and makes of it ([`crate::Pipeline::statistics`], [`crate::Pipeline::assembly`]);
+    /// pipelines are then compiled anew.
     pub statistics: bool,
 }
 

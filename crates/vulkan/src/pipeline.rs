@@ -126,7 +126,10 @@ impl Device {
             }
         }
         let flags = match d.executables {
-            Some(_) => vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR,
+            Some(_) => {
+                vk::PipelineCreateFlags::CAPTURE_STATISTICS_KHR
+                    | vk::PipelineCreateFlags::CAPTURE_INTERNAL_REPRESENTATIONS_KHR
+            }
             None => vk::PipelineCreateFlags::empty(),
         };
         let info = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(d.layout)];

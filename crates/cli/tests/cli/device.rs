@@ -75,8 +75,14 @@ fn check_names_the_device_it_cannot_find() {
 fn check_runs_the_suites_of_kernels() {
     zinc(&["check", "--ops=nonsense"]).fails(2);
     let Some(device) = lavapipe() else { return };
-    let said = zinc(&["check", "--ops=embed,kv", "--device", device]).ok();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ran.json");
+    let said = zinc(&["check", "--ops=embed,kv", "--executed", text(&file), "--device", device]).ok();
     let suites: Vec<&str> = said.lines().filter(|l| l.starts_with("kernels of ")).collect();
     assert_eq!(suites.len(), 2, "{said}");
     assert!(suites.iter().all(|l| l.ends_with(" cases, ok")), "{said}");
+    let ran: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let shaders: Vec<&str> = ran["shaders"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
+    assert!(shaders.contains(&"kv_write KV=f16") && shaders.contains(&"embed FORMAT=Q4_K"), "{shaders:?}");
+    assert!(!shaders.contains(&"rope"), "what did not run is not there: {shaders:?}");
 }

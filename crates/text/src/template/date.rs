@@ -17,7 +17,10 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 /// Formats seconds since 1970 (UTC) with the directives of Python's `strftime`, in the C locale.
-pub(super) fn strftime(format: &str, seconds: u64) -> Result<String, String> {
+///
+/// # Errors
+/// A directive that Python has not.
+pub fn strftime(format: &str, seconds: u64) -> Result<String, String> {
     let days = seconds / 86_400;
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);

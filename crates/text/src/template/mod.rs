@@ -7,6 +7,7 @@ mod json;
 mod message;
 mod protect;
 
+pub use date::strftime;
 pub use message::{Message, RenderInput};
 pub use protect::Rendered;
 

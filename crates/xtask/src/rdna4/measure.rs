@@ -5,10 +5,9 @@ use super::{attention, gemm, sweep, waves};
 use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use zinc_engine::{Engine, Error, Event, GenerateOptions, LoadOptions, SamplingOptions, Want};
-use zinc_kernels::{Kernels, Policy};
+use zinc_engine::{Engine, LoadOptions};
+use zinc_kernels::{Kernels, Policy, Precision};
 use zinc_vulkan::{CacheLocation, Device, DeviceOptions, Instance, InstanceOptions, Pipeline};
 
 /// Everything about a card with a subgroup size.
@@ -47,6 +46,16 @@ pub struct Row {
     pub figures: Figures,
 }
 
+impl Row {
+    /// Notes that a model takes it under one more policy; what both take is named once.
+    fn use_for(&mut self, model: &str, precision: Precision) {
+        match self.used.last_mut().filter(|used| used.split(' ').next() == Some(model)) {
+            Some(both) => *both = model.into(),
+            None => self.used.push(format!("{model} {}", precision.name())),
+        }
+    }
+}
+
 /// The compiler's figures of a pipeline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
@@ -68,6 +77,10 @@ pub struct Figures {
     pub code: u32,
     /// Instructions.
     pub instructions: u32,
+    /// Matrix products (`v_wmma_…`) in the disassembly.
+    pub wmma: u32,
+    /// Integer dot products of four bytes (`v_dot4_…`) there.
+    pub dot4: u32,
     /// The compiler's estimates, with guessed trip counts: cycles of a wave, and cycles a wave keeps the busiest unit.
     pub latency: u32,
     pub inverse_throughput: u32,
@@ -78,7 +91,7 @@ pub struct Figures {
 pub struct Worst {
     /// Shader and variant.
     pub shader: String,
-    /// How many pipelines were made of it.
+    /// How many pipelines were made of it; the figures are zeros where none was.
     pub pipelines: u32,
     /// The one with the fewest waves.
     pub figures: Figures,
@@ -106,6 +119,8 @@ impl Figures {
             waves: waves::kept(vgprs, lanes, lds, invocations),
             code: get("Code size")?,
             instructions: get("Instructions")?,
+            wmma: 0,
+            dot4: 0,
             latency: get("Latency")?,
             inverse_throughput: get("Inverse Throughput")?,
         })
@@ -114,7 +129,11 @@ impl Figures {
     /// Of a pipeline of a device that keeps statistics.
     pub fn of_pipeline(pipeline: &Pipeline) -> Result<Figures> {
         let lanes = pipeline.subgroup_size().ok_or("a pipeline without a subgroup size")?;
-        Figures::of(&pipeline.statistics()?, lanes, pipeline.workgroup_size().iter().product())
+        let figures =
+            Figures::of(&pipeline.statistics()?, lanes, pipeline.workgroup_size().iter().product())?;
+        let assembly = pipeline.assembly()?;
+        let count = |name: &str| assembly.matches(name).count() as u32;
+        Ok(Figures { wmma: count("v_wmma_"), dot4: count("v_dot4_"), ..figures })
     }
 }
 
@@ -136,20 +155,26 @@ pub fn measure(card: &str, lanes: u32) -> Result<Run> {
     };
     let mut defaults: Vec<Row> = Vec::new();
     for model in MODELS {
-        // A device each, so that its list of pipelines is this model's.
         let folder = tempfile::tempdir()?;
         let gguf = Arc::new(model.open(&folder.path().join("model.gguf"))?);
-        for row in of_model(model.name, gguf, open()?)? {
-            let same = |r: &&mut Row| (&r.shader, &r.constants) == (&row.shader, &row.constants);
-            match defaults.iter_mut().find(same) {
-                Some(known) => known.used.extend(row.used),
-                None => defaults.push(row),
+        for precision in [Precision::Exact, Precision::Fast] {
+            eprintln!("  {}, {} …", model.name, precision.name());
+            // A device each, so that its list of pipelines is this engine's.
+            for row in of_model(precision, gguf.clone(), open()?)? {
+                let same = |r: &Row| (&r.shader, &r.constants) == (&row.shader, &row.constants);
+                let at = defaults.iter().position(same).unwrap_or(defaults.len());
+                if at == defaults.len() {
+                    defaults.push(row);
+                }
+                defaults[at].use_for(model.name, precision);
             }
         }
     }
+    eprintln!("  products and attention by shape …");
     let sweep = sweep::products(&Kernels::new(&open()?))?;
     let gemm = gemm::tiles(&Kernels::new(&open()?))?;
     let attention = attention::tiles(&Kernels::new(&open()?))?;
+    eprintln!("  every other shader …");
     let used: HashSet<String> = defaults.iter().map(|row| row.shader.clone()).collect();
     let others = of_suites(&Kernels::new(&open()?), &used)?;
     let messages = instance.validation_messages();
@@ -169,47 +194,26 @@ pub fn measure(card: &str, lanes: u32) -> Result<Run> {
     })
 }
 
-/// The pipelines of a model: those that decoding makes, then those that prompts need besides.
-fn of_model(name: &str, gguf: Arc<zinc_gguf::Gguf>, device: Device) -> Result<Vec<Row>> {
-    let mut options = LoadOptions::new("");
-    options.cache = CacheLocation::Off;
-    let mut engine = Engine::on_device(gguf, device.clone(), &options, &mut |_| ())?;
-    let mut rows = Vec::new();
-    let mut seen = HashSet::new();
-    let mut note = |part: &str| -> Result<()> {
-        for pipeline in device.pipelines() {
-            let key = (pipeline.name().to_owned(), pipeline.specialization().to_vec());
-            if seen.insert(key.clone()) {
-                let (shader, constants) = key;
-                let figures = Figures::of_pipeline(&pipeline)?;
-                rows.push(Row { used: vec![format!("{name} {part}")], shader, constants, figures });
-            }
-        }
-        Ok(())
+/// The pipelines of all steps that the engine takes with a model, decoding and the widest steps of prompts first.
+fn of_model(precision: Precision, gguf: Arc<zinc_gguf::Gguf>, device: Device) -> Result<Vec<Row>> {
+    // A context that the card has room for beside any of the models.
+    let options = LoadOptions {
+        cache: CacheLocation::Off,
+        precision: Some(precision),
+        context: Some(4096),
+        ..LoadOptions::new("")
     };
-    let mut sequence = engine.sequence()?;
-    let sampled = SamplingOptions { temperature: 1.0, top_k: 20, ..Default::default() };
-    for sampling in [SamplingOptions::default(), sampled] {
-        let generate = GenerateOptions { max_tokens: 2, sampling, ..Default::default() };
-        let answer =
-            engine.generate(&mut sequence, &[1], &generate, &mut |_: Event| ControlFlow::Continue(()));
-        never_written(answer.map(drop))?;
-    }
-    note("decode")?;
-    let width = engine.prefill_path().chunk;
-    sequence.truncate(0);
-    engine.forward(&mut sequence, &vec![1; width as usize], Want::None)?;
-    note("prompt")?;
-    Ok(rows)
-}
-
-/// Nothing executes, so the engine must find that no result was written.
-fn never_written(answer: std::result::Result<(), Error>) -> Result<()> {
-    match answer {
-        Err(Error::StaleResult { .. }) => Ok(()),
-        Ok(()) => Err("a pretended card gave a result".into()),
-        Err(e) => Err(e.into()),
-    }
+    let mut engine = Engine::on_device(gguf, device.clone(), &options, &mut |_| ())?;
+    engine.finish_warming();
+    let row = |p: &Pipeline| {
+        Ok(Row {
+            used: vec![],
+            shader: p.name().to_owned(),
+            constants: p.specialization().to_vec(),
+            figures: Figures::of_pipeline(p)?,
+        })
+    };
+    device.pipelines().iter().map(row).collect()
 }
 
 /// Runs the kernels' own tests for the pipelines that they make; what they compare means nothing here.
@@ -227,11 +231,11 @@ fn of_suites(kernels: &Kernels, used: &HashSet<String>) -> Result<Vec<Worst>> {
             entry.figures = figures;
         }
     }
-    let missing = zinc_kernels::shaders().iter().map(|s| s.name()).find(|name| !worst.contains_key(name));
-    match missing.filter(|name| !used.contains(name)) {
-        Some(name) => Err(format!("no model and no test makes a pipeline of `{name}`").into()),
-        None => Ok(worst.into_values().filter(|w| !used.contains(&w.shader)).collect()),
+    for shader in crate::kernels() {
+        let none = Worst { shader: shader.clone(), pipelines: 0, figures: Figures::default() };
+        worst.entry(shader).or_insert(none);
     }
+    Ok(worst.into_values().filter(|w| !used.contains(&w.shader)).collect())
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use std::process::Command;
 
 /// The cards: R9700 and RX 9070 (RDNA4), RX 7900 XTX (RDNA3).
 const CARDS: [&str; 2] = ["gfx1201", "gfx1100"];
+/// Where the figures of a run and the tables lie.
+const RESULTS: &str = "bench/results/rdna4";
 /// The subgroup sizes that they have.
 const LANES: [u32; 2] = [64, 32];
 
@@ -27,31 +29,52 @@ const LANES: [u32; 2] = [64, 32];
 /// # Errors
 /// What is missing on this machine, what the driver or the validation layer says, and which default variants spill or keep too few waves.
 pub fn run() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("no workspace")?;
+    let root = root()?;
     let setup = Command::new(root.join("scripts/mesa26.sh")).status()?;
     if !setup.success() {
         return Err("scripts/mesa26.sh failed".into());
     }
-    let folder = tempfile::tempdir()?;
-    let mut runs = Vec::new();
+    let (folder, out) = (tempfile::tempdir()?, root.join(RESULTS));
+    std::fs::create_dir_all(&out)?;
     for card in CARDS {
         for lanes in LANES {
             eprintln!("{card}, subgroups of {lanes} …");
-            runs.push(measured(root, card, lanes, &folder.path().join("run.json"))?);
+            let run = measured(root, card, lanes, &folder.path().join("run.json"))?;
+            std::fs::write(out.join(file_name(card, lanes)), report::json(&run)?)?;
         }
     }
-    let out = root.join("bench/results/rdna4");
-    std::fs::create_dir_all(&out)?;
-    for (name, text) in report::files(&runs)? {
-        std::fs::write(out.join(&name), text)?;
-        eprintln!("bench/results/rdna4/{name}");
-    }
+    tables()
+}
+
+/// Writes the tables of the runs that are there, and checks their default variants.
+///
+/// # Errors
+/// Files that cannot be read, and which default variants are not as they should be.
+pub fn tables() -> Result<()> {
+    let out = root()?.join(RESULTS);
+    let files = CARDS.iter().flat_map(|card| LANES.map(|lanes| out.join(file_name(card, lanes))));
+    let runs = files
+        .filter(|file| file.exists())
+        .map(|file| {
+            serde_json::from_slice(&std::fs::read(&file)?)
+                .map_err(|e| format!("`{}`: {e}", file.display()).into())
+        })
+        .collect::<Result<Vec<Run>>>()?;
+    std::fs::write(out.join("tables.md"), report::tables(&runs))?;
     let problems = report::problems(&runs);
     if problems.is_empty() {
         return Ok(());
     }
     Err(format!("{} default variants are not as they should be:\n{}", problems.len(), problems.join("\n"))
         .into())
+}
+
+fn file_name(card: &str, lanes: u32) -> String {
+    format!("{card}-wave{lanes}.json")
+}
+
+fn root() -> Result<&'static Path> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("no workspace")?)
 }
 
 /// One card and subgroup size, in a process that has the card.

@@ -16,9 +16,12 @@ pub struct Model {
     describe: fn(&mut Writer),
 }
 
-/// The models whose default variants are looked at: Qwen3-8B and Gemma 4 31B in Q4_K_M.
-pub const MODELS: [Model; 2] =
-    [Model { name: "8B", describe: qwen3_8b }, Model { name: "31B", describe: gemma4_31b }];
+/// The models whose default variants are looked at: Qwen3-8B, Gemma 4 31B and Qwen3.5-35B-A3B in Q4_K_M.
+pub const MODELS: [Model; 3] = [
+    Model { name: "8B", describe: qwen3_8b },
+    Model { name: "31B", describe: gemma4_31b },
+    Model { name: "35B-A3B", describe: qwen35_35b_a3b },
+];
 
 impl Model {
     /// Writes the model to a file and opens it.
@@ -142,6 +145,81 @@ fn gemma4_31b(w: &mut Writer) {
         );
         attention(w, layer, HIDDEN, 32 * head, u64::from(kv_heads[layer as usize]) * head, windowed);
         feed_forward(w, layer, HIDDEN, 21_504);
+    }
+}
+
+fn qwen35_35b_a3b(w: &mut Writer) {
+    // The third is one of attention, where all of the model's fourth ones are: fewer experts to write.
+    const LAYERS: u32 = 4;
+    const PERIOD: u32 = 3;
+    const HIDDEN: u64 = 2048;
+    const EXPERTS: u64 = 256;
+    const INNER: u64 = 512;
+    const HEAD: u64 = 256;
+    // Heads of the delta net: 16 of keys, 32 of values, 128 elements each.
+    const KEYS: u64 = 16 * 128;
+    const VALUES: u64 = 32 * 128;
+    w.metadata("general.architecture", "qwen35moe");
+    for (key, value) in [
+        ("block_count", LAYERS),
+        ("embedding_length", HIDDEN as u32),
+        ("context_length", 262_144),
+        ("attention.head_count", 16),
+        ("attention.head_count_kv", 2),
+        ("attention.key_length", HEAD as u32),
+        ("attention.value_length", HEAD as u32),
+        ("rope.dimension_count", 64),
+        ("expert_count", EXPERTS as u32),
+        ("expert_used_count", 8),
+        ("expert_feed_forward_length", INNER as u32),
+        ("expert_shared_feed_forward_length", INNER as u32),
+        ("ssm.conv_kernel", 4),
+        ("ssm.state_size", 128),
+        ("ssm.group_count", 16),
+        ("ssm.time_step_rank", 32),
+        ("ssm.inner_size", VALUES as u32),
+        ("full_attention_interval", PERIOD),
+    ] {
+        w.metadata(&format!("qwen35moe.{key}"), value);
+    }
+    w.metadata("qwen35moe.attention.layer_norm_rms_epsilon", 1e-6f32);
+    w.metadata("qwen35moe.rope.freq_base", 1e7f32);
+    w.tensor("token_embd.weight", &[HIDDEN, 248_320], format("Q4_K"));
+    w.tensor("output_norm.weight", &[HIDDEN], GgmlType::F32);
+    w.tensor("output.weight", &[HIDDEN, 248_320], format("Q6_K"));
+    for layer in 0..LAYERS {
+        vectors(w, layer, &[("attn_norm", HIDDEN), ("post_attention_norm", HIDDEN)]);
+        let mut tensor = |name: &str, dims: &[u64], format| {
+            w.tensor(&format!("blk.{layer}.{name}"), dims, format);
+        };
+        if (layer + 1).is_multiple_of(PERIOD) {
+            tensor("attn_q_norm.weight", &[HEAD], GgmlType::F32);
+            tensor("attn_k_norm.weight", &[HEAD], GgmlType::F32);
+            tensor("attn_q.weight", &[HIDDEN, 2 * 16 * HEAD], format("Q4_K"));
+            tensor("attn_k.weight", &[HIDDEN, 2 * HEAD], format("Q4_K"));
+            tensor("attn_v.weight", &[HIDDEN, 2 * HEAD], finer(layer));
+            tensor("attn_output.weight", &[16 * HEAD, HIDDEN], format("Q4_K"));
+        } else {
+            tensor("ssm_a", &[32], GgmlType::F32);
+            tensor("ssm_conv1d.weight", &[4, 2 * KEYS + VALUES], GgmlType::F32);
+            tensor("ssm_dt.bias", &[32], GgmlType::F32);
+            tensor("ssm_norm.weight", &[128], GgmlType::F32);
+            tensor("ssm_alpha.weight", &[HIDDEN, 32], format("Q4_K"));
+            tensor("ssm_beta.weight", &[HIDDEN, 32], format("Q4_K"));
+            tensor("attn_qkv.weight", &[HIDDEN, 2 * KEYS + VALUES], finer(layer));
+            tensor("attn_gate.weight", &[HIDDEN, VALUES], format("Q4_K"));
+            tensor("ssm_out.weight", &[VALUES, HIDDEN], format("Q4_K"));
+        }
+        tensor("ffn_gate_inp.weight", &[HIDDEN, EXPERTS], GgmlType::F32);
+        tensor("ffn_gate_inp_shexp.weight", &[HIDDEN], GgmlType::F32);
+        for (name, dims, format) in [
+            ("ffn_gate", [HIDDEN, INNER], format("Q4_K")),
+            ("ffn_up", [HIDDEN, INNER], format("Q4_K")),
+            ("ffn_down", [INNER, HIDDEN], finer(layer)),
+        ] {
+            tensor(&format!("{name}_exps.weight"), &[dims[0], dims[1], EXPERTS], format);
+            tensor(&format!("{name}_shexp.weight"), &dims, format);
+        }
     }
 }
 

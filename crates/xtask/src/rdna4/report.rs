@@ -1,6 +1,6 @@
 //! The tables, and what fails.
 
-use super::measure::{Figures, Row, Run};
+use super::measure::{Figures, Row, Run, Worst};
 use super::sweep::{Point, SWEPT};
 use crate::Result;
 use serde::Serialize;
@@ -9,19 +9,11 @@ use std::fmt::Write;
 /// Waves of a SIMD below which a default variant fails. A wave waits some hundreds of cycles for memory; with fewer than this many in their
 /// turns the SIMD stands still meanwhile.
 const MIN_WAVES: u32 = 4;
+/// The same of kernels on matrices: the products of a step, dozens of matrix instructions, last as long as the loads of the next one.
+const MIN_WAVES_ON_MATRICES: u32 = 2;
 
 /// Bytes of the instruction cache of a work-group processor. A loop that is longer fetches its code anew each time.
 const INSTRUCTION_CACHE: u32 = 32 << 10;
-
-/// Every file by name: one of figures a run, and the tables.
-pub fn files(runs: &[Run]) -> Result<Vec<(String, String)>> {
-    let mut files = Vec::new();
-    for run in runs {
-        files.push((format!("{}-wave{}.json", run.card, run.lanes), json(run)?));
-    }
-    files.push(("tables.md".into(), tables(runs)));
-    Ok(files)
-}
 
 /// What is wrong with the default variants: those of the subgroup size that the policy takes.
 pub fn problems(runs: &[Run]) -> Vec<String> {
@@ -35,12 +27,21 @@ pub fn problems(runs: &[Run]) -> Vec<String> {
             .map(|p| (format!("attention on matrices, heads of {}", p.head_size), p.figures));
         let gemm = run.gemm.iter().map(|p| (gemm_name(p), p.figures));
         for (what, f) in models.chain(products).chain(attention).chain(gemm) {
+            let starts = |names: &[&str]| names.iter().any(|name| what.starts_with(name));
+            let on_matrices = starts(&["gemm ", "attention_matrix ", "attention on matrices"]);
+            let least = if on_matrices { MIN_WAVES_ON_MATRICES } else { MIN_WAVES };
             let why = match f {
+                Figures { wmma: 0, .. } if on_matrices => {
+                    "no matrix instruction in the disassembly".to_owned()
+                }
+                Figures { dot4: 0, .. } if starts(&["dot "]) => {
+                    "no integer dot product in the disassembly".to_owned()
+                }
                 Figures { spilled: 1.., .. } => format!("{} registers are spilled", f.spilled),
                 Figures { scratch: 1.., .. } => format!("{} bytes of scratch memory", f.scratch),
-                Figures { waves: ..MIN_WAVES, .. } => format!(
-                    "{} waves a SIMD, at least {MIN_WAVES} are wanted ({} VGPRs, {} bytes of LDS)",
-                    f.waves, f.vgprs, f.lds
+                Figures { waves, .. } if waves < least => format!(
+                    "{waves} waves a SIMD, at least {least} are wanted ({} VGPRs, {} bytes of LDS)",
+                    f.vgprs, f.lds
                 ),
                 Figures { code, .. } if code > INSTRUCTION_CACHE => {
                     format!("{code} bytes of code, the instruction cache holds {INSTRUCTION_CACHE}")
@@ -61,8 +62,8 @@ fn constants(row: &Row) -> String {
     row.constants.iter().map(|c| c.1.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// A run, a line each row.
-fn json(run: &Run) -> Result<String> {
+/// A run as its file, a line each row.
+pub fn json(run: &Run) -> Result<String> {
     fn lines<T: Serialize>(rows: &[T]) -> Result<String> {
         let rows = rows.iter().map(serde_json::to_string).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(rows.join(",\n  "))
@@ -81,7 +82,8 @@ fn json(run: &Run) -> Result<String> {
     ))
 }
 
-fn tables(runs: &[Run]) -> String {
+/// The tables of runs side by side; which has a column of its own is the first's.
+pub fn tables(runs: &[Run]) -> String {
     let mut out = String::from(
         "<!-- Written by `cargo xtask rdna4`. What it means: docs/rdna4.md. -->\n# What AMD's compiler makes of the kernels\n\n",
     );
@@ -116,23 +118,23 @@ fn cell(f: &Figures) -> String {
 
 /// The default variants in the first run's order; other runs where they have the same shader in the same place among its namesakes.
 fn defaults(out: &mut String, runs: &[Run]) {
-    out.push_str("## Default variants\n\nThe pipelines that the engine makes for Qwen3-8B and Gemma 4 31B in Q4_K_M; constants in the order of their ids.\n\n");
+    out.push_str("## Default variants\n\nThe pipelines that the engine makes for Qwen3-8B, Gemma 4 31B and Qwen3.5-35B-A3B in Q4_K_M, under the exact policy, the fast one or both, for steps of any number of rows; those of decoding and of the widest steps first. WMMA and dot4 are instructions in the disassembly (of gfx1201 in waves of 64, as all figures of one column); constants in the order of their ids.\n\n");
     let main = &runs[0];
     let _ = write!(
         out,
-        "| used by | shader | constants | invocations | SGPRs | LDS | code | latency | inverse throughput |"
+        "| used by | shader | constants | invocations | SGPRs | LDS | code | WMMA | dot4 | latency | inverse throughput |"
     );
     for run in runs {
         let _ = write!(out, " {} |", label(run));
     }
-    out.push_str("\n|---|---|---|--:|--:|--:|--:|--:|--:|");
+    out.push_str("\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     out.push_str(&"--:|".repeat(runs.len()));
     out.push('\n');
     for (i, row) in main.defaults.iter().enumerate() {
         let f = &row.figures;
         let _ = write!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.used.join(", "),
             row.shader,
             constants(row),
@@ -140,6 +142,8 @@ fn defaults(out: &mut String, runs: &[Run]) {
             f.sgprs,
             f.lds,
             f.code,
+            f.wmma,
+            f.dot4,
             f.latency,
             f.inverse_throughput
         );
@@ -191,21 +195,22 @@ fn gemm_name(p: &super::gemm::Point) -> String {
 
 /// Products in tiles on matrix cores.
 fn gemm(out: &mut String, runs: &[Run]) {
-    out.push_str("## Products in tiles on matrix cores\n\nThe policy's tiles for 64, 128 and 512 columns of a matrix of 4096 rows of 4096, which the fast policy takes for prompts: rows x columns of a workgroup, of a subgroup.\n\n| tile | invocations | LDS | code | cycles |");
+    out.push_str("## Products in tiles on matrix cores\n\nThe policy's tiles for 64, 128 and 512 columns of a matrix of 4096 rows of 4096, which the fast policy takes for prompts: rows x columns of a workgroup, of a subgroup.\n\n| tile | invocations | LDS | code | cycles | WMMA |");
     for run in runs {
         let _ = write!(out, " {} |", label(run));
     }
-    let _ = writeln!(out, "\n|---|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
+    let _ = writeln!(out, "\n|---|--:|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
     for p in &runs[0].gemm {
         let f = &p.figures;
         let _ = write!(
             out,
-            "| {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             gemm_name(p),
             f.invocations,
             f.lds,
             f.code,
-            f.inverse_throughput
+            f.inverse_throughput,
+            f.wmma
         );
         for run in runs {
             let same = run.gemm.iter().find(|q| gemm_name(q) == gemm_name(p));
@@ -218,16 +223,16 @@ fn gemm(out: &mut String, runs: &[Run]) {
 
 /// Attention on matrix cores by head size.
 fn attention(out: &mut String, runs: &[Run]) {
-    out.push_str("## Attention on matrix cores\n\nThe policy's tiles for 32 query heads on 8, which the fast policy takes for prompts.\n\n| head | queries x keys, subgroups a row group | invocations | LDS | code | cycles |");
+    out.push_str("## Attention on matrix cores\n\nThe policy's tiles for 32 query heads on 8, which the fast policy takes for prompts.\n\n| head | queries x keys, subgroups a row group | invocations | LDS | code | cycles | WMMA |");
     for run in runs {
         let _ = write!(out, " {} |", label(run));
     }
-    let _ = writeln!(out, "\n|--:|---|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
+    let _ = writeln!(out, "\n|--:|---|--:|--:|--:|--:|--:|{}", "--:|".repeat(runs.len()));
     for p in &runs[0].attention {
         let f = &p.figures;
         let _ = write!(
             out,
-            "| {} | {} x {}, {} | {} | {} | {} | {} |",
+            "| {} | {} x {}, {} | {} | {} | {} | {} | {} |",
             p.head_size,
             p.queries,
             p.keys,
@@ -235,7 +240,8 @@ fn attention(out: &mut String, runs: &[Run]) {
             f.invocations,
             f.lds,
             f.code,
-            f.inverse_throughput
+            f.inverse_throughput,
+            f.wmma
         );
         for run in runs {
             let same = run.attention.iter().find(|q| q.head_size == p.head_size);
@@ -254,8 +260,11 @@ fn others(out: &mut String, run: &Run) {
         label(run)
     );
     for w in &run.others {
-        let f = &w.figures;
-        let _ = writeln!(out, "| {} | {} | {} | {} | {} |", w.shader, w.pipelines, cell(f), f.lds, f.code);
+        let (Worst { shader, pipelines, .. }, f) = (w, &w.figures);
+        let _ = match pipelines {
+            0 => writeln!(out, "| {shader} | none | | | |"),
+            n => writeln!(out, "| {shader} | {n} | {} | {} | {} |", cell(f), f.lds, f.code),
+        };
     }
 }
 
@@ -305,16 +314,27 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_the_instructions_that_it_is_there_for_is_a_problem() {
+        let of = |shader: &str, wmma, dot4| {
+            let mut run = run(64, true, figures(48, 16));
+            run.defaults[0].shader = shader.into();
+            run.defaults[0].figures = Figures { wmma, dot4, ..figures(48, 16) };
+            problems(&[run]).join(";")
+        };
+        assert!(of("gemm FORMAT=Q4_K MATRIX=khr", 0, 0).contains("no matrix instruction"));
+        assert!(of("attention_matrix KV=f16", 0, 0).contains("no matrix instruction"));
+        assert!(of("dot FORMAT=Q4_K GATE=no", 0, 0).contains("no integer dot product"));
+        assert_eq!(of("gemm FORMAT=Q4_K MATRIX=khr", 16, 0) + &of("dot FORMAT=Q4_K GATE=no", 0, 8), "");
+    }
+
+    #[test]
     fn runs_stand_side_by_side() {
         let runs = [run(64, true, figures(48, 16)), run(32, false, figures(96, 12))];
-        let files = files(&runs).unwrap();
-        let names: Vec<&str> = files.iter().map(|f| f.0.as_str()).collect();
-        assert_eq!(names, ["gfx1201-wave64.json", "gfx1201-wave32.json", "tables.md"]);
-        let read: Run = serde_json::from_str(&files[0].1).unwrap();
+        let read: Run = serde_json::from_str(&json(&runs[0]).unwrap()).unwrap();
         assert_eq!((read.lanes, &read.defaults, &read.sweep), (64, &runs[0].defaults, &runs[0].sweep));
-        let table = &files[2].1;
+        let table = tables(&runs);
         assert!(
-            table.contains("| 8B decode | norm | 64 1 | 0 | 0 | 0 | 0 | 0 | 0 | 48 / 16 | 96 / 12 |"),
+            table.contains("| 8B decode | norm | 64 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 48 / 16 | 96 / 12 |"),
             "{table}"
         );
         assert!(table.contains("| 2 | 8 * | 0 | 0 | 48 / 16 | 96 / 12 |"), "{table}");

@@ -26,6 +26,20 @@ pub enum Error {
     /// An operation that no kernel can do.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// Heads that the KV cache cannot hold in this type.
+    #[error(
+        "a {kv_type} KV cache takes heads whose size is a multiple of {unit}, the model's keys have {key_size} elements and its values {value_size}\nhint: leave out `--kv {kv_type}`: f16 takes them"
+    )]
+    CacheType {
+        /// The type.
+        kv_type: &'static str,
+        /// What sizes must be a multiple of.
+        unit: u32,
+        /// Elements of a key head.
+        key_size: u32,
+        /// Elements of a value head.
+        value_size: u32,
+    },
     /// Model and context do not fit into the device's memory.
     #[error(transparent)]
     DoesNotFit(#[from] DoesNotFit),

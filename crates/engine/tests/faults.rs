@@ -177,6 +177,17 @@ fn faults_in_the_last_layer() {
     bench.find(down, 0, true);
 }
 
+/// A code of a block: the element is named, not its neighbours.
+#[test]
+fn a_fault_in_a_cache_of_blocks() {
+    let mut bench = bench("llama", KvType::Q8_0, true);
+    assert!(bench.validate(None, false).unwrap().ok);
+    let fault = Fault { layer: Some(LAYER), op: "kv_write".into(), row: Some(TOKENS - 1) };
+    let report = bench.validate(Some(fault), false).unwrap();
+    let first = report.first.unwrap_or_else(|| panic!("passed"));
+    assert_eq!((first.part, first.element), ("keys", bench.key_size(Some(LAYER)) as usize / 2));
+}
+
 #[test]
 fn faults_that_cannot_be_placed_are_refused() {
     let mut bench = bench("llama", KvType::F16, true);

@@ -20,7 +20,7 @@ use zinc_vulkan::{DeviceKind, DeviceWish, Instance, InstanceOptions, choose};
 fn walk(name: &str) {
     for fixture in fixtures(name) {
         let text = tokens(&fixture.load_reference(), "tokens_105");
-        for kv_type in [KvType::F16, KvType::F32] {
+        for kv_type in KvType::ALL {
             let mut engine = vulkan(&fixture.model, &common::options(kv_type));
             let mut sequence = engine.sequence().unwrap();
             engine.forward(&mut sequence, &text, Want::None).unwrap();

@@ -23,14 +23,18 @@ fn asking(reference: bool, all_logits: bool) -> ValidateOptions {
     options
 }
 
-/// After a history, over several steps, with both kinds of caches, for the last and for all logits.
+/// After a history, over several steps, with all kinds of caches, for the last and for all logits.
 #[test]
 fn what_agrees_passes_and_is_left_as_without() {
     let text = text(26);
     let (history, rest) = text.split_at(5);
     let (rest, next) = rest.split_at(19);
     for (i, name) in ARCHITECTURES.into_iter().enumerate() {
-        let kv_type = KvType::ALL[i % 2];
+        // Blocks where no choice of experts turns on what they lose.
+        let kv_type = match name {
+            "qwen3" | "qwen35" => KvType::Q8_0,
+            _ => KvType::ALL[i % 2],
+        };
         let options = asking(true, i % 2 == 0);
         let mut engine = engine_of(name, kv_type, |_| ());
         let mut plain = engine.sequence().unwrap();

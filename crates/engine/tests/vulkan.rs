@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LENGTHS, bits, check_fixture, f16_tolerance, last_logits, vulkan};
+use common::{LENGTHS, bits, check_fixture, f16_tolerance, last_logits, q8_0_tolerance, vulkan};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use zinc_engine::{
@@ -28,6 +28,16 @@ fn half(name: &str) {
     let limit = f16_tolerance(fixture);
     let worst = check_fixture(&mut engine, fixture, &LENGTHS, limit);
     println!("{name} {}, f16 cache: {worst:.2e} of {limit:.2e}", fixture.quant);
+    zinc_vulkan::testing::assert_valid();
+}
+
+/// Caches of blocks.
+fn blocks(name: &str) {
+    let fixture = &fixtures(name)[0];
+    let mut engine = vulkan(&fixture.model, &common::options(KvType::Q8_0));
+    let limit = q8_0_tolerance(fixture);
+    let worst = check_fixture(&mut engine, fixture, &[17, 105], limit);
+    println!("{name} {}, q8_0 cache: {worst:.2e} of {limit:.2e}", fixture.quant);
     zinc_vulkan::testing::assert_valid();
 }
 
@@ -71,6 +81,19 @@ macro_rules! half_caches {
     };
 }
 half_caches![llama gemma3 gptoss];
+
+/// Caches of q8_0: likewise.
+macro_rules! block_caches {
+    ($($name:ident)*) => {
+        mod blocks {
+            $(#[test]
+            fn $name() {
+                super::blocks(stringify!($name));
+            })*
+        }
+    };
+}
+block_caches![llama gemma3 gptoss];
 
 /// Those whose products differ in what is fused with them: biases, gates, sandwich norms, a hybrid, experts.
 macro_rules! fast_policy {

@@ -1,4 +1,4 @@
-// The paged KV cache: [page][kv_head][16 tokens][size], of f16 or f32. It is read and written in chunks of 8 elements.
+// The paged KV cache: [page][kv_head][16 tokens][size], of f16, f32 or q8_0. It is read and written in chunks of 8 elements.
 
 const uint PAGE_TOKENS = 16;
 
@@ -31,10 +31,12 @@ uint half_bits(float value) {
 //     KvQuad kv_low(KvChunk bits);
 //     KvQuad kv_high(KvChunk bits);
 //     vec4 kv_decode_quad(KvQuad bits);
-//     KvChunk kv_encode(vec4 low, vec4 high);      // as the cache will have them
+//     KvChunk kv_encode(vec4 low, vec4 high);      // as the cache will have them; of q8_0 by four lanes together
 //     void kv_store(KvRow row, uint chunk, KvChunk bits);
-#ifdef KV_F16
+#if defined(KV_F16)
 #include "kv_f16.glsl"
+#elif defined(KV_Q8_0)
+#include "kv_q8_0.glsl"
 #else
 #include "kv_f32.glsl"
 #endif

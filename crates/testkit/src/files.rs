@@ -73,8 +73,18 @@ pub struct Fixture {
 impl Fixture {
     /// The noise to expect of f16 matrix inputs, as a relative RMS (not percent).
     pub fn f16_noise(&self) -> f64 {
+        self.noise("f16")
+    }
+
+    /// The noise to expect of matrix inputs in blocks of 32 integers with an f16 scale, as a relative RMS.
+    pub fn q8_noise(&self) -> f64 {
+        self.noise("q8")
+    }
+
+    fn noise(&self, of: &str) -> f64 {
         let file = format!("model-{}.gguf", self.quant);
-        self.info["files"][file]["noise"]["f16"]["last_rel_rms"].as_f64().expect("noise.f16.last_rel_rms")
+        let noise = &self.info["files"][file]["noise"][of]["last_rel_rms"];
+        noise.as_f64().unwrap_or_else(|| panic!("noise.{of}.last_rel_rms"))
     }
 
     /// Loads the reference outputs.

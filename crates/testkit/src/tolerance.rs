@@ -8,6 +8,13 @@ pub const LOGITS_F16_TIMES_NOISE: f64 = 4.0;
 /// Upper limit of the f16 tolerance.
 pub const LOGITS_F16_MAX: f64 = 1e-2;
 
+/// With a q8_0 KV cache: this many times the fixture's own `q8` noise figure, and at most [`LOGITS_Q8_0_MAX`]. The figure is what logits lose when the input
+/// of every weight product is rounded in the same way, to blocks of 32 integers with an f16 scale; here two of a layer's activations are, keys and values.
+pub const LOGITS_Q8_0_TIMES_NOISE: f64 = 1.0;
+/// Upper limit of the q8_0 tolerance. A block's step is a 127th of its largest value, which of 32 normal ones is 2.1 standard deviations in the mean, so rounding
+/// leaves 2.1 / 127 / √12 = 0.5 % in a cache row, as f16 leaves 0.02 %. The rows of later layers and logits may have twenty times that (f16: [`LOGITS_F16_MAX`], fifty).
+pub const LOGITS_Q8_0_MAX: f64 = 1e-1;
+
 /// Under the fast policy: relative RMS of logits and cache rows against an exact path, or between two of its kernels. Logits with a standard
 /// deviation of 3 that are off by this have a KL divergence of about (3 · 0.015)² / 2 = 1e-3, the most that the policy is allowed.
 pub const LOGITS_FAST: f64 = 1.5e-2;

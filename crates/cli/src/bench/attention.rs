@@ -5,7 +5,7 @@ use super::report::{device_cells, document, headline, quoted};
 use crate::args::DeviceArg;
 use crate::device;
 use crate::error::{Failure, Outcome, error};
-use crate::load::PolicyArg;
+use crate::load::{KvArg, PolicyArg};
 use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -14,7 +14,6 @@ use zinc_kernels::Kernels;
 use zinc_kernels::attention::{
     BenchShape, BenchTiming, Shape, Variant, bench, candidates, matrix_candidates, split_candidates,
 };
-use zinc_kernels::kv::KvType;
 use zinc_vulkan::CacheLocation;
 
 /// Measures attention of the rows of one sequence: time, and products and sums a second over the keys that they see.
@@ -40,9 +39,9 @@ pub struct Args {
     /// Keys that a row sees at most [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     window: Option<u32>,
-    /// Keys and values in f32 instead of f16.
-    #[arg(long)]
-    kv_f32: bool,
+    /// Element type of keys and values.
+    #[arg(long, value_enum, default_value = "f16")]
+    kv: KvArg,
     /// Which arithmetic kernels may use.
     #[arg(long, value_enum, default_value = "exact")]
     policy: PolicyArg,
@@ -119,7 +118,7 @@ fn measure(
             key_size: head_size,
             value_size: head_size,
         },
-        kind: if args.kv_f32 { KvType::F32 } else { KvType::F16 },
+        kind: args.kv.kv_type(),
         rows,
         history,
         window: args.window,

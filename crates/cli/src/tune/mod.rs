@@ -17,6 +17,7 @@ use steps::Steps;
 use zinc_engine::{Cut, LoadOptions, Measured, Precision, Shape, Target, TunedFile, compile};
 use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{ProductClass, TuneResult, TuneShape, tune};
+use zinc_kernels::kv::KvType;
 use zinc_kernels::product::{BenchShape, FastResult, Product, tune_fast};
 use zinc_kernels::{GemvShape, Kernels, Policy};
 use zinc_model::Model;
@@ -211,7 +212,8 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
     let plan = plan_of(model)?;
     let (caps, policy) = (kernels.caps(), kernels.policy());
     let precision = Precision::Exact;
-    let target = Target { caps, policy, precision, cut: &Cut::Policy, fuse: true, keep: false };
+    let (kv_type, cut) = (KvType::F16, &Cut::Policy);
+    let target = Target { caps, policy, precision, kv_type, cut, fuse: true, keep: false };
     let mut products: Vec<(ProductClass, u32)> = Vec::new();
     for &rows in columns {
         let schedule = compile(&plan, &target, Shape { rows, logit_rows: 1 })

@@ -25,6 +25,7 @@ pub use scratch::{Place, Scratch};
 pub(crate) use select::{attention_shape, delta_net_shape};
 use std::collections::HashMap;
 use zinc_kernels::gemv::{Cut, ProductClass};
+use zinc_kernels::kv::KvType;
 use zinc_kernels::moe::Grouping;
 use zinc_kernels::product::{Chooser, Product};
 use zinc_kernels::{Policy, Precision};
@@ -65,6 +66,8 @@ pub struct Target<'a> {
     pub policy: &'a Policy,
     /// Which arithmetic kernels may use.
     pub precision: Precision,
+    /// Element type of the KV cache.
+    pub kv_type: KvType,
     /// How exact products are cut.
     pub cut: &'a Cut,
     /// Fuse operations. Off, each operation is a call of its own.

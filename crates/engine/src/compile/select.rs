@@ -45,7 +45,7 @@ pub(super) fn select(
     let pairs = |table: RopeId| plan.rope(table).inverse_frequencies.len() as u32;
     let cache = |op, kv: KvId| {
         let spec = plan.kv(kv);
-        kv::supports(op, spec.heads, spec.key_size, spec.value_size)
+        kv::supports(op, target.kv_type, spec.heads, spec.key_size, spec.value_size)
     };
     let answer = match step.call {
         Call::Embed { table, .. } => {
@@ -59,7 +59,9 @@ pub(super) fn select(
             let heads = attention_shape(plan, kv, heads);
             let policy = &target.policy.attention;
             let (lanes, run) = (target.policy.subgroup_size, shape.run(rows));
-            attention::select(policy, target.precision, lanes, target.caps, &heads, run).map(|_| None)
+            cache("attention", kv)
+                .and_then(|()| attention::select(policy, target.precision, lanes, target.caps, &heads, run))
+                .map(|_| None)
         }
         Call::RmsNorm { x, group, .. } => norm::supports("rms_norm", x.width, group, rows).map(|()| None),
         Call::L2Norm { x, group, .. } => norm::supports("l2_norm", x.width, group, rows).map(|()| None),

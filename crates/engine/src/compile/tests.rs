@@ -19,7 +19,8 @@ fn caps() -> Capabilities {
 fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T {
     let caps = caps();
     let policy = Policy::of(&caps);
-    f(&Target { caps: &caps, policy: &policy, precision: Precision::Exact, cut: &Cut::Policy, fuse, keep })
+    let (precision, kv_type) = (Precision::Exact, KvType::F16);
+    f(&Target { caps: &caps, policy: &policy, precision, kv_type, cut: &Cut::Policy, fuse, keep })
 }
 
 /// Of the fast policy.

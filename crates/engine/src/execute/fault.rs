@@ -22,7 +22,7 @@ pub struct Spoil {
     lists: bool,
     /// Row of the batch, counted from its end.
     row: u32,
-    /// [`SPOILED`] as f32, then as f16.
+    /// [`SPOILED`] as f32, then as f16, then a code that no block has.
     value: Buffer,
     /// The element of the cache, for operations whose output is there.
     cached: Option<Slice>,
@@ -46,6 +46,7 @@ impl Executor {
             return Err(Error::Option(format!("the step of row {row} does not do the operation `{fault}`")));
         }
         let value = self.device.alloc(MemoryKind::Upload, 8, "a fault")?;
+        value.write(6, &i8::MIN.to_le_bytes())?;
         value.write(0, &SPOILED.to_le_bytes())?;
         value.write(4, &half::f16::from_f32(SPOILED).to_le_bytes())?;
         // Of the cache that the operation's layer writes, should it turn out that its output goes there.
@@ -97,7 +98,11 @@ impl Recording<'_> {
         let own = plan.ops[spoil.op].op.output().filter(|out| writes.contains(out));
         let (value, targets) = match (own, step.call.cache(), &spoil.cached) {
             (None, Some((_, true)), Some(cached)) => {
-                let offset = if self.executor.kv_type == KvType::F16 { 4 } else { 0 };
+                let offset = match self.executor.kv_type {
+                    KvType::F32 => 0,
+                    KvType::F16 => 4,
+                    KvType::Q8_0 => 6,
+                };
                 (spoil.value.slice(offset, cached.len())?, vec![cached.clone()])
             }
             (own, ..) => {

@@ -9,8 +9,9 @@ use crate::{Error, Fallback, LoadOptions, PrefillPath, Unsupported};
 use zinc_kernels::Policy;
 use zinc_kernels::attention::attention::COUNTER_BYTES;
 use zinc_kernels::gemv::Cut;
+use zinc_kernels::kv::{self, KvType};
 use zinc_model::Model;
-use zinc_plan::Plan;
+use zinc_plan::{KvSpec, Plan};
 use zinc_vulkan::{Capabilities, DeviceKind, Features, Limits, Subgroup};
 
 /// What a load takes.
@@ -43,6 +44,7 @@ pub fn plan_without_device(model: &Model, options: &LoadOptions, bytes: u64) -> 
         caps: &caps,
         policy: &policy,
         precision: options.precision_for(&model.plan, &policy),
+        kv_type: options.kv_type,
         cut: &Cut::Policy,
         fuse: options.fuse,
         keep: false,
@@ -72,6 +74,7 @@ pub(super) fn plan(
     available: u64,
     work: &dyn Fn(Shape, u32) -> Result<u64, Unsupported>,
 ) -> Result<Planned, Error> {
+    check_cache(plan, target.kv_type)?;
     let chunk = options.rows(target.policy.steps(target.caps, target.precision)).max(1);
     let (compiled, mut schedules, mut fallbacks) = compile_all(plan, target, chunk)?;
     let vector = weights::vectors(plan);
@@ -90,7 +93,7 @@ pub(super) fn plan(
             rows,
             logit_rows: widest.logit_rows,
             vocab: plan.vocab(),
-            kv_type: options.kv_type,
+            kv_type: target.kv_type,
             scratch: widths.shapes().map(|s| schedules[&s].scratch.bytes).max().unwrap_or(0),
             work: work(widest, context).unwrap_or(u64::MAX / 4),
         };
@@ -110,6 +113,17 @@ pub(super) fn plan(
         }
     }
     Err(Error::Option("a step has at least one row".into()))
+}
+
+/// Refuses a cache that the model's heads do not fit into where the default would take them: nobody who asks for a type wants the CPU executor instead.
+fn check_cache(plan: &Plan, kv_type: KvType) -> Result<(), Error> {
+    let fits = |kind, s: &KvSpec| kv::supports("kv_write", kind, s.heads, s.key_size, s.value_size).is_ok();
+    match plan.kv.iter().find(|s| !fits(kv_type, s) && fits(KvType::F16, s)) {
+        None => Ok(()),
+        Some(&KvSpec { key_size, value_size, .. }) => {
+            Err(Error::CacheType { kv_type: kv_type.name(), key_size, value_size, unit: kv_type.unit() })
+        }
+    }
 }
 
 fn needs<'a>(plan: &'a Plan, weights: u64, e: &Extents) -> Needs<'a> {
@@ -164,5 +178,22 @@ fn imaginary() -> Capabilities {
             ..Limits::default()
         },
         ..Capabilities::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_that_are_no_whole_blocks_are_refused_with_what_to_do() {
+        let gguf = zinc_gguf::Gguf::open(&zinc_testkit::fixtures("llama")[0].model).unwrap();
+        let mut plan = Model::from_gguf(&gguf).unwrap().plan;
+        assert!(check_cache(&plan, KvType::Q8_0).is_ok());
+        plan.kv[1].value_size = 80;
+        assert!(check_cache(&plan, KvType::F16).is_ok());
+        let error = check_cache(&plan, KvType::Q8_0).unwrap_err();
+        assert!(matches!(error, Error::CacheType { kv_type: "q8_0", value_size: 80, .. }), "{error}");
+        assert!(error.to_string().contains("hint: leave out `--kv q8_0`"), "{error}");
     }
 }

@@ -99,7 +99,8 @@ impl Executor {
         let kernels = Kernels::new(&device);
         let (caps, policy) = (kernels.caps(), kernels.policy());
         let precision = options.precision_for(&plan, policy);
-        let target = Target { caps, policy, precision, cut: &cut, fuse: options.fuse, keep: false };
+        let (kv_type, fuse) = (options.kv_type, options.fuse);
+        let target = Target { caps, policy, precision, kv_type, cut: &cut, fuse, keep: false };
         let max_chunk = device.max_buffer();
         let free = device.available(MemoryKind::Device);
         let available = options.budget.map_or(free, |b| b.min(free));
@@ -112,10 +113,10 @@ impl Executor {
         let mut executor = Executor {
             page_table: extents.page_table(),
             input_tickets: vec![None; buffers.inputs.len()],
-            kv_type: options.kv_type,
+            kv_type,
             precision,
             cut,
-            fuse: options.fuse,
+            fuse,
             device,
             kernels,
             plan,
@@ -211,7 +212,8 @@ impl Executor {
     /// What schedules are compiled for.
     fn target(&self, keep: bool) -> Target<'_> {
         let (caps, policy) = (self.kernels.caps(), self.kernels.policy());
-        Target { caps, policy, precision: self.precision, cut: &self.cut, fuse: self.fuse, keep }
+        let &Executor { precision, kv_type, ref cut, fuse, .. } = self;
+        Target { caps, policy, precision, kv_type, cut, fuse, keep }
     }
 
     /// The schedule of a shape, compiled once.

@@ -7,11 +7,12 @@ use crate::compile::{Call, Place};
 use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
 use std::ops::Range;
 use std::sync::Arc;
+use zinc_kernels::kv::{decode_row, page_bytes, row_ranges};
 use zinc_kernels::recurrent::NO_STATE;
 use zinc_plan::{Cols, KvSpec, StateSpec};
 use zinc_vulkan::{Commands, MemoryKind, Recorder, RecorderOptions, Slice};
 
-/// What no kernel writes: a NaN as two f16 and as one f32.
+/// What no kernel writes: a NaN as two f16 (scales of blocks too) and as one f32.
 const UNWRITTEN: u32 = 0xffff_ffff;
 
 /// Keys and values of some positions of one cache, position after position, head after head.
@@ -182,17 +183,26 @@ impl Executor {
     pub fn poison_kv(&self, sequence: &Sequence, from: usize) -> Result<(), Error> {
         let end = sequence.pages().len() * PAGE_TOKENS as usize;
         let (first, pages) = pages_of(sequence, &(from..end));
+        let specs = self.plan.kv.iter();
+        let sizes: Vec<u32> = specs.flat_map(|s| [s.key_size, s.value_size]).collect();
+        let Some(&largest) = sizes.iter().max() else { return Ok(()) };
+        // Copied, for what is filled must be whole words, and scales are not.
+        let bytes = page_bytes(self.kv_type, 1, largest);
+        let unwritten = self.device.alloc(MemoryKind::Device, bytes, "what no kernel writes")?.all();
         self.run("spoil caches", |recorder| {
+            recorder.fill(&unwritten, UNWRITTEN)?;
             for (spec, (k, v)) in self.plan.kv.iter().zip(&self.buffers.kv) {
                 for (cache, size) in [(k, spec.key_size), (v, spec.value_size)] {
-                    let row = u64::from(size * self.kv_type.bytes());
-                    let head = row * u64::from(PAGE_TOKENS);
-                    let page_bytes = head * u64::from(spec.heads);
+                    let head = page_bytes(self.kv_type, 1, size);
+                    let last = row_ranges(self.kv_type, size, PAGE_TOKENS - 1);
                     for (i, &page) in pages.iter().enumerate() {
-                        let skip = if i == 0 { (from - first) as u64 * row } else { 0 };
+                        let skip = if i == 0 { (from - first) as u32 } else { 0 };
                         for h in 0..u64::from(spec.heads) {
-                            let start = u64::from(page) * page_bytes + h * head + skip;
-                            recorder.fill(&cache.slice(start, head - skip)?, UNWRITTEN)?;
+                            let start = (u64::from(page) * u64::from(spec.heads) + h) * head;
+                            for (from, to) in row_ranges(self.kv_type, size, skip).iter().zip(&last) {
+                                let rows = cache.slice(start + from.start, to.end - from.start)?;
+                                recorder.copy(&unwritten.slice(0, rows.len())?, &rows)?;
+                            }
                         }
                     }
                 }
@@ -245,7 +255,7 @@ impl Executor {
         self.submit_and_wait(&recorder.finish()?)
     }
 
-    /// The bytes of an element of a key head in a sequence's cache.
+    /// The bytes of an element of a key head in a sequence's cache; of blocks its code.
     #[cfg(feature = "fault-injection")]
     pub(super) fn key_element(
         &self,
@@ -254,13 +264,13 @@ impl Executor {
         position: usize,
         element: u32,
     ) -> Result<Slice, Error> {
-        let (spec, bytes) = (self.plan.kv(kv), u64::from(self.kv_type.bytes()));
-        let page = sequence.pages()[position / PAGE_TOKENS as usize];
-        let (head, in_head) = (element / spec.key_size, element % spec.key_size);
-        let row = (u64::from(page) * u64::from(spec.heads) + u64::from(head)) * u64::from(PAGE_TOKENS)
-            + (position % PAGE_TOKENS as usize) as u64;
-        let at = (row * u64::from(spec.key_size) + u64::from(in_head)) * bytes;
-        Ok(self.buffers.kv[kv.index()].0.slice(at, bytes)?)
+        let (spec, size) = (self.plan.kv(kv), self.plan.kv(kv).key_size);
+        let page = u64::from(sequence.pages()[position / PAGE_TOKENS as usize]);
+        let (head, in_head) = (u64::from(element / size), u64::from(element % size));
+        let start = (page * u64::from(spec.heads) + head) * page_bytes(self.kv_type, 1, size);
+        let row = &row_ranges(self.kv_type, size, position as u32 % PAGE_TOKENS)[0];
+        let bytes = (row.end - row.start) / u64::from(size);
+        Ok(self.buffers.kv[kv.index()].0.slice(start + row.start + in_head * bytes, bytes)?)
     }
 }
 
@@ -281,19 +291,14 @@ fn position_rows(
     count: usize,
 ) -> Vec<f32> {
     let page = PAGE_TOKENS as usize;
-    let row = size * kind.bytes() as usize;
+    let head_bytes = page_bytes(kind, 1, size as u32) as usize;
     let mut values = Vec::with_capacity(count * heads * size);
     for position in skip..skip + count {
         for head in 0..heads {
-            let at = ((position / page * heads + head) * page + position % page) * row;
-            let bytes = &pages[at..at + row];
-            match kind {
-                KvType::F16 => values
-                    .extend(bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32())),
-                KvType::F32 => {
-                    values.extend(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
-                }
-            }
+            let of_head = &pages[(position / page * heads + head) * head_bytes..][..head_bytes];
+            let ranges = row_ranges(kind, size as u32, (position % page) as u32);
+            let bytes = ranges.iter().flat_map(|r| &of_head[r.start as usize..r.end as usize]);
+            values.extend(decode_row(kind, &bytes.copied().collect::<Vec<u8>>()));
         }
     }
     values

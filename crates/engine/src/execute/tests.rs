@@ -3,10 +3,11 @@
 use super::*;
 use crate::sequence::Pool;
 use crate::{LogitRow, PAGE_TOKENS, Part, PartOutput, Sampler, SamplingOptions, Sequence, Want};
+use zinc_kernels::kv::{page_bytes, row_ranges};
 use zinc_model::Model;
 
-fn executor_of(model: &std::path::Path, chunk: u32, sequences: u32) -> (Executor, Pool) {
-    executor_with(model, 128, chunk, LoadOptions { sequences, ..LoadOptions::new("") })
+fn executor_of(model: &std::path::Path, kv_type: KvType, chunk: u32, sequences: u32) -> (Executor, Pool) {
+    executor_with(model, 128, chunk, LoadOptions { sequences, kv_type, ..LoadOptions::new("") })
 }
 
 fn executor_with(
@@ -28,7 +29,7 @@ fn executor_with(
 }
 
 fn executor(chunk: u32) -> (Executor, Pool) {
-    executor_of(&zinc_testkit::fixtures("qwen3").remove(0).model, chunk, 1)
+    executor_of(&zinc_testkit::fixtures("qwen3").remove(0).model, KvType::F16, chunk, 1)
 }
 
 fn read(executor: &mut Executor, sequence: &mut Sequence, tokens: &[u32], want: Want) -> Vec<f32> {
@@ -50,13 +51,14 @@ fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
     for (spec, (k, v)) in executor.plan.kv.iter().zip(&executor.buffers.kv) {
         for (slice, size) in [(k, spec.key_size), (v, spec.value_size)] {
             let bytes = executor.device.download(slice).unwrap();
-            let row = (size * executor.kv_type.bytes()) as usize;
+            let head_bytes = page_bytes(executor.kv_type, 1, size) as usize;
             for position in 0..sequence.len() {
                 let page = sequence.pages()[position / PAGE_TOKENS as usize] as usize;
                 for head in 0..spec.heads as usize {
-                    let at = (page * spec.heads as usize + head) * PAGE_TOKENS as usize
-                        + position % PAGE_TOKENS as usize;
-                    all.extend_from_slice(&bytes[at * row..(at + 1) * row]);
+                    let of_head = &bytes[(page * spec.heads as usize + head) * head_bytes..];
+                    for range in row_ranges(executor.kv_type, size, position as u32 % PAGE_TOKENS) {
+                        all.extend_from_slice(&of_head[range.start as usize..range.end as usize]);
+                    }
                 }
             }
         }
@@ -68,8 +70,13 @@ fn cache(executor: &Executor, sequence: &Sequence) -> Vec<u8> {
 }
 
 /// The bits of a text read in steps of these sizes, in turn: the rows of logits by position, where they were wanted, and the cache.
-fn bits_of(model: &std::path::Path, text: &[u32], sizes: &[usize]) -> (Vec<Vec<u32>>, Vec<u8>) {
-    let (mut executor, pool) = executor_of(model, 64, 1);
+fn bits_of(
+    model: &std::path::Path,
+    kv_type: KvType,
+    text: &[u32],
+    sizes: &[usize],
+) -> (Vec<Vec<u32>>, Vec<u8>) {
+    let (mut executor, pool) = executor_of(model, kv_type, 64, 1);
     let mut sequence = pool.sequence(!executor.plan.states.is_empty()).unwrap();
     let mut rows = vec![vec![]; text.len()];
     for (i, &size) in (0..text.len()).zip(sizes.iter().cycle()) {
@@ -90,18 +97,20 @@ fn bits_of(model: &std::path::Path, text: &[u32], sizes: &[usize]) -> (Vec<Vec<u
 }
 
 /// Steps of every class of rows give the bits of single tokens, at every position and in every cache, past the windows; so do odd
-/// cuts. Other formats of the architecture likewise, in fewer classes.
+/// cuts. Other formats of the architecture likewise, in fewer classes, the second with a cache of blocks.
 fn steps_of_every_width(name: &str) {
     let text: Vec<u32> = (0..101u32).map(|i| (i * 37 + 11) % 500).collect();
     for (i, fixture) in zinc_testkit::fixtures(name).iter().enumerate() {
         let text = if i == 0 { &text[..] } else { &text[..41] };
-        let single = bits_of(&fixture.model, text, &[1]);
+        let kv_type = if i == 1 { KvType::Q8_0 } else { KvType::F16 };
+        let single = bits_of(&fixture.model, kv_type, text, &[1]);
         let classes: &[&[usize]] = match i {
             0 => &[&[7, 16, 64, 14], &[40, 2], &[1, 33, 2, 63]],
+            1 => &[&[40], &[7, 33, 1]],
             _ => &[&[40]],
         };
         for sizes in classes {
-            let (rows, cache) = bits_of(&fixture.model, text, sizes);
+            let (rows, cache) = bits_of(&fixture.model, kv_type, text, sizes);
             let what = format!("{name} {}, steps of {sizes:?}", fixture.quant);
             for (at, (got, want)) in rows.iter().zip(&single.0).enumerate() {
                 assert!(got.is_empty() || want.is_empty() || got == want, "{what}: position {at}");
@@ -128,7 +137,7 @@ architectures![llama qwen2 qwen3 gemma3 gemma4 qwen35];
 #[test]
 fn results_are_those_of_their_step_and_part() {
     let model = zinc_testkit::fixtures("qwen3").remove(0).model;
-    let (mut executor, pool) = executor_of(&model, 16, 2);
+    let (mut executor, pool) = executor_of(&model, KvType::F16, 16, 2);
     let (mut a, mut b) = (pool.sequence(false).unwrap(), pool.sequence(false).unwrap());
     let prompts: Vec<Vec<u32>> = [(3, 21), (5, 1), (11, 40), (13, 2)]
         .map(|(seed, n)| (0..n).map(|i| (i * seed + seed) % 500).collect())

@@ -21,6 +21,9 @@ impl Tolerance {
     /// How close batched prefill must be to another path, under the fast policy or the exact one.
     pub(super) fn of(against: Against, fast: bool, kv_type: &str) -> Tolerance {
         match against {
+            Against::CpuReference if kv_type == KvType::Q8_0.name() => {
+                Tolerance::RelativeRms(tolerance::LOGITS_Q8_0_MAX)
+            }
             _ if fast => Tolerance::RelativeRms(tolerance::LOGITS_FAST),
             Against::PerToken => Tolerance::Bits,
             Against::CpuReference if kv_type == KvType::F32.name() => {

@@ -44,6 +44,11 @@ pub fn f16_tolerance(fixture: &Fixture) -> f64 {
     (tolerance::LOGITS_F16_TIMES_NOISE * fixture.f16_noise()).min(tolerance::LOGITS_F16_MAX)
 }
 
+/// What q8_0 caches may differ by.
+pub fn q8_0_tolerance(fixture: &Fixture) -> f64 {
+    (tolerance::LOGITS_Q8_0_TIMES_NOISE * fixture.q8_noise()).min(tolerance::LOGITS_Q8_0_MAX)
+}
+
 /// Compares an engine with everything that a fixture stores of these lengths; returns the largest error of the logits.
 pub fn check_fixture(engine: &mut Engine, fixture: &Fixture, lengths: &[usize], limit: f64) -> f64 {
     let reference = fixture.load_reference();

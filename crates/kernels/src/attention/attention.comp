@@ -1,7 +1,7 @@
 #version 460
 // Softmax attention of rows whose queries are ready and whose keys and values are in the cache already: each row's keys are split over
 // workgroups.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "kv.glsl"
 #include "attention.glsl"

@@ -10,7 +10,7 @@
 //
 // Which element of a matrix a component is, nobody says; but it is the same in all matrices of a type. So a matrix of row factors is loaded
 // with a stride of 0, and one of element numbers (`place`) tells a component's row and column.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "kv.glsl"
 #extension GL_KHR_cooperative_matrix : require

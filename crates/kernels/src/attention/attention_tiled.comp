@@ -5,7 +5,7 @@
 // Keys (as many elements as STAGE_LANES lanes of the dot product take) and values (VALUE_KEYS keys) lie in shared memory as f32, the
 // next ones in registers. Every invocation computes a rectangle of scores, then one of values. Rows of several sequences are
 // computed sequence by sequence.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "kv.glsl"
 #include "attention.glsl"

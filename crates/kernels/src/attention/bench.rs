@@ -172,7 +172,8 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     let visible: f64 = (history..keys).map(|i| f64::from((i + 1).min(window.unwrap_or(u32::MAX)))).sum();
     let flops = 2.0 * f64::from(shape.key_size + shape.value_size) * f64::from(shape.heads) * visible;
     let seen = (history..keys).map(|i| i + 1 - (i + 1).min(window.unwrap_or(u32::MAX))).min().unwrap_or(0);
-    let key_bytes = u64::from(shape.kv_heads * (shape.key_size + shape.value_size) * kind.bytes());
+    let key_bytes =
+        u64::from(shape.kv_heads) * (kind.row_bytes(shape.key_size) + kind.row_bytes(shape.value_size));
     let bytes = (u64::from(keys - seen) * key_bytes) as f64;
     Ok(BenchTiming { variant, flops, bytes, median_us: times[times.len() / 2], shortest_us: times[0] })
 }

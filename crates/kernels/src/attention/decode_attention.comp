@@ -2,7 +2,7 @@
 // Attention from the projections on, of rows that each are the last of a sequence: queries are normed and turned; the workgroups of a row's last
 // block norm and turn its key, and use key and value as the cache will have them, and one of them stores both.
 // Bits as of qk_norm_rope_kv.comp and attention.comp one after the other.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "chunk.glsl"
 #include "head.glsl"

@@ -26,6 +26,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         (shape(14, 2, 64, 64), KvType::F16, &all, &Head { pairs: 16, ..halves }),
         (shape(7, 1, 128, 64), KvType::F32, &all, &Head { layout: Layout::Unaligned, ..halves }),
         (shape(3, 3, 80, 40), KvType::F16, &plain, &bare),
+        (shape(6, 2, 64, 96), KvType::Q8_0, &all, &halves),
     ] {
         let case = Case { shape, kind, rules: rules.clone(), max_pages: 40, tiles: false };
         suite.case(format!("{shape:?} {} {:?}", kind.name(), head.pairing), |s| rows(s, &case, head));

@@ -8,10 +8,22 @@ uvec4 eight_halves(vec4 a, vec4 b) {
     return uvec4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
 }
 
+#ifdef KV_Q8_0
+// Two codes times their scale. In the mantissa of 1024, less 128, they are exact.
+uint two_codes(uint codes, f16vec2 scale) {
+    uint bytes = ((codes & 0xffu) | (codes & 0xff00u) << 8) ^ 0x00800080u;
+    return packFloat2x16((unpackFloat2x16(bytes | 0x64006400u) - float16_t(1152.0)) * scale);
+}
+#endif
+
 // Eight elements of the cache.
 uvec4 chunk_halves(KvChunk chunk) {
-#ifdef KV_F16
+#if defined(KV_F16)
     return chunk;
+#elif defined(KV_Q8_0)
+    f16vec2 scale = unpackFloat2x16(chunk.scale | chunk.scale << 16);
+    return uvec4(two_codes(chunk.codes.x, scale), two_codes(chunk.codes.x >> 16, scale),
+                 two_codes(chunk.codes.y, scale), two_codes(chunk.codes.y >> 16, scale));
 #else
     return eight_halves(chunk.low, chunk.high);
 #endif

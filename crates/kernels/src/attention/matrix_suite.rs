@@ -45,6 +45,7 @@ pub(super) fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         (shape(8, 1, 40, 24), KvType::F16, &all, tall),
         (shape(2, 2, 32, 32), KvType::F16, &steep, alone),
         (shape(2, 1, 8, 48), KvType::F32, &steep, small),
+        (shape(4, 1, 32, 64), KvType::Q8_0, &all, small),
     ];
     if !software {
         for own in [kernels.policy().attention.matrix, AttentionPolicy::of(DeviceClass::Nvidia).matrix] {
@@ -53,6 +54,7 @@ pub(super) fn suite(kernels: &Kernels) -> Vec<CaseResult> {
                 (shape(8, 2, 128, 128), KvType::F16, &plain, own),
                 (shape(14, 2, 80, 40), KvType::F32, &all, own),
                 (shape(4, 2, 256, 256), KvType::F16, &sinks, own),
+                (shape(8, 2, 128, 128), KvType::Q8_0, &all, own),
                 (shape(4, 1, 512, 512), KvType::F16, &all, own),
             ]);
         }
@@ -82,10 +84,11 @@ fn tile(s: &Suite<'_>, policy: &MatrixPolicy, case: &Case) -> Result<MatrixTile,
 /// The exact result for what the kernel multiplies: queries times the factor of their scores, keys and values, each rounded to f16.
 fn rounded_oracle(case: &Case, host: &Paged, q: &Host, rows: &[RowInfo]) -> Host {
     let (factor, _) = score_rule(case.rules.scale, case.rules.softcap);
-    let q = Host { width: q.width, data: q.data.iter().map(|v| KvType::F16.rounded(v * factor)).collect() };
+    let scaled: Vec<f32> = q.data.iter().map(|v| v * factor).collect();
+    let q = Host { width: q.width, data: KvType::F16.rounded(&scaled) };
     let mut host = host.clone();
     for data in [&mut host.k.data, &mut host.v.data] {
-        data.iter_mut().for_each(|v| *v = KvType::F16.rounded(*v));
+        *data = KvType::F16.rounded(data);
     }
     let scale = case.rules.softcap.unwrap_or(std::f32::consts::LN_2);
     oracle(&q, &host, &Rules { scale, ..case.rules.clone() }, rows)

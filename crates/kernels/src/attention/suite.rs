@@ -48,6 +48,7 @@ fn cases(kernels: &Kernels, family: &'static str, windows: &[u32]) -> Vec<CaseRe
         (shape(2, 1, 512, 512), KvType::F16),
         (shape(2, 2, 192, 128), KvType::F16),
         (shape(3, 3, 80, 40), KvType::F32),
+        (shape(6, 2, 96, 64), KvType::Q8_0),
     ] {
         for (rules, name) in [(&plain, "plain"), (&all, "window, soft cap, sinks")] {
             let case = Case { shape, kind, rules: rules.clone(), max_pages: 24, tiles: false };
@@ -90,6 +91,7 @@ fn chunks(kernels: &Kernels, family: &'static str, shapes: usize) -> Vec<CaseRes
         (shape(2, 1, 512, 512), KvType::F16, &plain),
         (shape(2, 1, 40, 8), KvType::F16, &sinks),
         (shape(2, 1, 8, 192), KvType::F32, &all),
+        (shape(7, 1, 64, 96), KvType::Q8_0, &all),
     ]
     .into_iter()
     .enumerate()

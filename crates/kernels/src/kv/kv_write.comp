@@ -1,6 +1,6 @@
 #version 460
 // Stores key and value heads at their row's position. An invocation stores a chunk of a key or of a value.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "grid.glsl"
 #include "chunk.glsl"
@@ -24,7 +24,8 @@ layout(push_constant, scalar) uniform Push {
 
 void main() {
     uint chunks = p.kv_heads * (p.key_size + p.value_size) / 8;
-    uint id = invocation_number();
+    // Neighbours in a subgroup have neighbouring chunks.
+    uint id = folded_group() * gl_WorkGroupSize.x + gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     uint row = id / chunks, column = id % chunks * 8;
     if (row >= p.n_rows) return;
     bool is_key = column < p.kv_heads * p.key_size;

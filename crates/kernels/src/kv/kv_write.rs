@@ -28,7 +28,7 @@ pub struct Args<'a> {
     pub k: Mat<'a>,
     /// Value heads, `kv_heads · value_size` columns.
     pub v: Mat<'a>,
-    /// Where they go; f32 becomes f16 by rounding to nearest, ties to even.
+    /// Where they go; f32 becomes f16 by rounding to nearest, ties to even, and blocks of q8_0 as GGML's reference has them.
     pub cache: KvCache<'a>,
     /// A [`RowInfo`] a row. The page table has the page of each row's position.
     pub row_info: &'a Slice,

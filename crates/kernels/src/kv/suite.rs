@@ -13,6 +13,9 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         for (kv_heads, key_size, value_size) in
             [(1, 64, 64), (2, 128, 128), (3, 8, 24), (4, 192, 128), (1, 512, 512)]
         {
+            if ![key_size, value_size].iter().all(|s: &usize| s.is_multiple_of(kind.unit() as usize)) {
+                continue;
+            }
             for (rows, layout) in [(1, Layout::Columns), (17, Layout::Columns), (5, Layout::Unaligned)] {
                 let name =
                     format!("kv_write {} {kv_heads} x {key_size}/{value_size}, {rows} rows", kind.name());
@@ -20,7 +23,8 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
             }
         }
     }
-    suite.case("conversion to f16", |s| conversion(s));
+    suite.case("conversion to f16", |s| conversion(s, KvType::F16, &halves(&mut s.rng())));
+    suite.case("conversion to q8_0", |s| conversion(s, KvType::Q8_0, &blocks(&mut s.rng())));
     suite.finish()
 }
 
@@ -95,7 +99,7 @@ pub(crate) fn same_bytes(got: &[u8], want: &[u8]) -> Result<(), Failure> {
 }
 
 /// Ties, subnormals, both ends of the range, infinities: rounded to nearest, ties to even.
-fn conversion(s: &Suite<'_>) -> Result<(), Failure> {
+fn halves(rng: &mut Rng) -> Vec<f32> {
     let mut values = vec![
         0.0,
         -0.0,
@@ -116,17 +120,45 @@ fn conversion(s: &Suite<'_>) -> Result<(), Failure> {
         -8.940697e-8,
         1e-10,
     ];
-    let mut rng = s.rng();
     values.extend((0..1024 - values.len()).map(|i| rng.normal() * 2f32.powi((i % 40) as i32 - 26)));
-    let mut want = blank(KvType::F16, 1, 1024, 1, 3.0);
+    values
+}
+
+/// Blocks whose scales are 1, no power of two, near the ends of f16's range and beyond them, 0 and no number; codes that are ties among them.
+fn blocks(rng: &mut Rng) -> Vec<f32> {
+    let ties = |largest: f32| {
+        (0..32).map(move |i| if i == 0 { largest } else { (i as f32 - 16.5) * largest / 127.0 })
+    };
+    let random = |rng: &mut Rng, largest: f32| -> Vec<f32> {
+        let mut block = rng.normals(32, largest / 4.0);
+        block[rng.below(32)] = -largest;
+        block
+    };
+    let mut values: Vec<f32> = [127.0, -254.0, 3.0, 1e-3].into_iter().flat_map(ties).collect();
+    for largest in
+        [0.0, 1e-38, 1e-6, 3.78e-6, 3.79e-6, 7e-5, 7.7e-3, 8.31e6, 8.32e6, 1e30, f32::INFINITY, f32::NAN]
+    {
+        values.extend(random(rng, largest));
+    }
+    values.resize_with(1024, || 0.0);
+    for i in 16..32 {
+        let largest = (1.0 + rng.normal().abs()) * 2f32.powi(2 * i - 40);
+        values[i as usize * 32..][..32].copy_from_slice(&random(rng, largest));
+    }
+    values
+}
+
+/// A head of 1,024 values as the device stores it.
+fn conversion(s: &Suite<'_>, kind: KvType, values: &[f32]) -> Result<(), Failure> {
+    let mut want = blank(kind, 1, 1024, 1, 3.0);
     let (k, v) = (s.bytes(&want.bytes())?, s.bytes(&want.bytes())?);
     let row = RowInfo { position: 5, ..Default::default() };
     let (pages, info) = (s.values(&[0u32])?, s.values(&[row])?);
-    let x = s.upload(&Host { width: 1024, data: values.clone() })?;
+    let x = s.upload(&Host { width: 1024, data: values.to_vec() })?;
     let cache = KvCache {
         k: &k,
         v: &v,
-        kind: KvType::F16,
+        kind,
         kv_heads: 1,
         key_size: 1024,
         value_size: 1024,
@@ -135,7 +167,7 @@ fn conversion(s: &Suite<'_>) -> Result<(), Failure> {
     };
     let args = kv_write::Args { k: x.mat(), v: x.mat(), cache, row_info: &info, rows: 1 };
     s.run(|rec| kv_write::record(s.kernels(), rec, "kv_write", &args))?;
-    want.write(&[0], 1, row, &values);
+    want.write(&[0], 1, row, values);
     same_bytes(&s.read_values(&k)?, &want.bytes())?;
     same_bytes(&s.read_values(&v)?, &want.bytes())
 }

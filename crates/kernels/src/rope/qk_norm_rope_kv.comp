@@ -1,7 +1,7 @@
 #version 460
 // One subgroup a head: query heads are normed, turned and written; key heads are normed, turned and stored in the cache;
 // value heads are stored.
-// variants: KV=f16|f32
+// variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "chunk.glsl"
 #include "head.glsl"

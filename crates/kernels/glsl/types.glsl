@@ -32,6 +32,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer UV
 
 // What workgroups of one dispatch read of each other: `memoryBarrierBuffer` on both sides.
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer CommonU32 { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer CommonF32 { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer CommonVec4 { vec4 v[]; };
 
 // A row of the batch: token id, position in its sequence, slot of the sequence, flags.

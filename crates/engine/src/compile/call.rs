@@ -3,7 +3,7 @@
 use super::chain::Stage;
 use zinc_kernels::elementwise::sigmoid_gate::Parts;
 use zinc_kernels::recurrent::conv::HeadNorms;
-use zinc_kernels::recurrent::delta_net::Gates;
+use zinc_kernels::recurrent::delta_net::{self, Gates};
 use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
@@ -17,7 +17,16 @@ pub enum Call {
     /// Sums of experts, sums, norms and scales of whole rows, one after another.
     Chain { stages: Vec<Stage>, width: u32, eps: f32 },
     /// `RmsNorm` and the `Activate` (SwiGLU) that it is the second operand of.
-    GatedRmsNorm { x: Cols, weight: Option<WeightId>, group: u32, eps: f32, gate: Cols, out: Cols },
+    GatedRmsNorm {
+        x: Cols,
+        weight: Option<WeightId>,
+        group: u32,
+        eps: f32,
+        gate: Cols,
+        /// The result once more, in f16.
+        packed: Option<Cols>,
+        out: Cols,
+    },
     /// `L2Norm`.
     L2Norm { x: Cols, group: u32, eps: f32, scale: f32, out: Cols },
     /// No operation of the plan: the rows of `x` in f16 for the products that read them, each cut into `parts` equal ones, in a buffer that the plan
@@ -101,6 +110,18 @@ pub enum Call {
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
     /// `Route`, and with several rows the slots by expert, which lie behind the choice.
     Route { logits: Cols, order: RouteOrder, out: Cols },
+    /// For a single row: `RmsNorm`, the `Linear` that routes, the `Linear` of a shared expert's gate where there is one, `Route`.
+    Decide {
+        x: Cols,
+        norm: InputNorm,
+        normed: Cols,
+        router: WeightId,
+        logits: Cols,
+        /// Weights and logit.
+        gate: Option<(WeightId, Cols)>,
+        order: RouteOrder,
+        out: Cols,
+    },
     /// `ExpertLinear`, then `ExpertBias` if it is there.
     ExpertLinear { x: Cols, weight: WeightId, bias: Option<WeightId>, choice: Cols, out: Cols },
     /// Two `ExpertLinear` of the same input, each with its `ExpertBias` or both without, and the `Activate` of their outputs. Without `up`
@@ -130,6 +151,8 @@ pub enum Call {
         a: WeightId,
         order: HeadOrder,
         state: StateId,
+        /// Of a single row: the heads' `RmsNorm` and the `Activate` (SwiGLU) that it is the second operand of.
+        norm: Option<delta_net::Norm<Cols, WeightId>>,
         out: Cols,
     },
 }
@@ -153,6 +176,7 @@ impl Call {
             | Call::Convert { x, .. }
             | Call::Linear { x, residual: None, .. }
             | Call::GatedLinear { x, .. }
+            | Call::Decide { x, .. }
             | Call::Rope { x, .. }
             | Call::AddBias { x, .. }
             | Call::Scale { x, .. }
@@ -173,8 +197,13 @@ impl Call {
             | Call::GatedExperts { x, choice, .. }
             | Call::ExpertBias { x, choice, .. }
             | Call::ExpertSum { x, choice, .. } => vec![x, choice],
-            Call::DeltaNet { q, k, v, gates: Gates::Apart { alpha, beta }, .. } => vec![q, k, v, alpha, beta],
-            Call::DeltaNet { q, k, v, gates: Gates::Mixed { both, .. }, .. } => vec![q, k, v, both],
+            Call::DeltaNet { q, k, v, gates, norm, .. } => {
+                let gates = match gates {
+                    Gates::Apart { alpha, beta } => vec![alpha, beta],
+                    Gates::Mixed { both, .. } => vec![both],
+                };
+                [q, k, v].into_iter().chain(gates).chain(norm.map(|n| n.gate)).collect()
+            }
         }
     }
 
@@ -182,8 +211,11 @@ impl Call {
     pub fn writes(&self) -> Vec<Cols> {
         match *self {
             Call::KvWrite { .. } => vec![],
+            Call::Decide { normed, logits, gate, out, .. } => {
+                [normed, logits, out].into_iter().chain(gate.map(|g| g.1)).collect()
+            }
             Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::writes).collect(),
-            Call::GatedRmsNorm { out, .. } => vec![out],
+            Call::GatedRmsNorm { out, packed, .. } => [out].into_iter().chain(packed).collect(),
             Call::Conv { out, norms: Some(n), .. } => vec![out, n.q, n.k],
             Call::Embed { out, .. }
             | Call::RmsNorm { out, .. }
@@ -207,8 +239,8 @@ impl Call {
             | Call::GatedExperts { out, .. }
             | Call::ExpertBias { out, .. }
             | Call::ExpertSum { out, .. }
-            | Call::Conv { out, norms: None, .. }
-            | Call::DeltaNet { out, .. } => vec![out],
+            | Call::Conv { out, norms: None, .. } => vec![out],
+            Call::DeltaNet { out, norm, .. } => [out].into_iter().chain(norm.map(|n| n.out)).collect(),
         }
     }
 
@@ -219,6 +251,14 @@ impl Call {
                 Some((kv, true))
             }
             Call::Attention { kv, .. } => Some((kv, false)),
+            _ => None,
+        }
+    }
+
+    /// The router's logits and the choice of experts, where the call makes one.
+    pub fn choice(&self) -> Option<(Cols, Cols)> {
+        match *self {
+            Call::Route { logits, out, .. } | Call::Decide { logits, out, .. } => Some((logits, out)),
             _ => None,
         }
     }
@@ -255,6 +295,7 @@ impl Call {
             Call::SigmoidGate { .. } => "sigmoid_gate",
             Call::Slice { .. } => "slice",
             Call::Route { .. } => "route",
+            Call::Decide { .. } => "decide",
             Call::ExpertLinear { .. } => "expert_linear",
             Call::GatedExperts { .. } => "gated_experts",
             Call::ExpertBias { .. } => "expert_bias",

@@ -5,7 +5,7 @@
 
 use super::Call;
 use super::fuse::Graph;
-use zinc_kernels::chain;
+use zinc_kernels::{chain, norm};
 use zinc_plan::{Cols, Op, Plan, Scalar, WeightId};
 
 /// A stage on the plan's buffers.
@@ -138,6 +138,7 @@ impl<'a> Chain<'a> {
         if let Some(Stage::Norm { weight }) = self.stages.last().copied() {
             self.stages.pop();
             self.stages.push(Stage::StoreNormed { weight, scale: None, out });
+            self.dots(last);
             return chain::supports(&self.stages, self.width, 1).ok();
         }
         // Stored even where norms alone read it: a call is looked at by what the layer that it is named after gives.
@@ -155,21 +156,43 @@ impl<'a> Chain<'a> {
             }
             self.stages.push(Stage::StoreNormed { weight, scale, out });
             if chain::supports(&self.stages, self.width, 1).is_ok() {
+                let stored = ops[ops.len() - 1];
                 self.ops.extend(ops);
+                self.dots(stored);
             } else {
                 self.stages.pop();
             }
         }
         Some(())
     }
+
+    /// The products of a single row of weights that read what operation `stored` gives: the logit of a shared expert's gate.
+    fn dots(&mut self, stored: usize) {
+        let g = self.g;
+        let Some(row) = g.op(stored).output() else { return };
+        for r in g.readers_of(stored).filter(|&r| !self.taken[r]) {
+            let Op::Linear { x, weight, out } = *g.op(r) else { continue };
+            let w = g.plan().weight(weight);
+            if x != row || w.m != 1 || w.format.name != "F32" || !self.whole(out) {
+                continue;
+            }
+            self.stages.push(Stage::Dot { weight, out });
+            if chain::supports(&self.stages, self.width, 1).is_ok() {
+                self.ops.push(r);
+            } else {
+                self.stages.pop();
+            }
+        }
+    }
 }
 
-/// Has a call that stores these columns, the norm of whole rows, store them in f16 too, in `out`. `false` if it does not store them, or has no room.
-pub(super) fn pack(plan: &Plan, call: &mut Call, x: Cols, out: Cols) -> bool {
+/// Has a call that stores these columns, a norm, store them in f16 too, in `out`. `false` if it does not store them, or has no room.
+pub(super) fn pack(plan: &Plan, lanes: u32, call: &mut Call, x: Cols, out: Cols) -> bool {
+    let whole = |c: Cols| c.first == 0 && c.width == plan.act(c.act).width;
     let (mut stages, width, eps) = match *call {
         Call::Chain { ref stages, width, eps } => (stages.clone(), width, eps),
         Call::RmsNorm { x: from, weight: Some(weight), group, eps, out: normed }
-            if from.first == 0 && from.width == group && plan.act(from.act).width == group =>
+            if from.width == group && whole(from) =>
         {
             (
                 vec![Stage::Load { x: from }, Stage::StoreNormed { weight, scale: None, out: normed }],
@@ -177,9 +200,21 @@ pub(super) fn pack(plan: &Plan, call: &mut Call, x: Cols, out: Cols) -> bool {
                 eps,
             )
         }
+        Call::SigmoidGate { x: from, gate, parts, out: gated } if whole(from) && whole(gated) => (
+            vec![Stage::Load { x: from }, Stage::Gate { gate, parts }, Stage::Store { out: gated }],
+            from.width,
+            0.0,
+        ),
+        Call::GatedRmsNorm { x: from, group, ref mut packed, out: gated, .. } => {
+            let packs = gated == x && packed.is_none() && norm::packs(from.width, group, lanes);
+            if packs {
+                *packed = Some(out);
+            }
+            return packs;
+        }
         _ => return false,
     };
-    let stores = |s: &Stage| matches!(*s, Stage::StoreNormed { out, .. } if out == x);
+    let stores = |s: &Stage| matches!(*s, Stage::Store { out } | Stage::StoreNormed { out, .. } if out == x);
     let Some(at) = stages.iter().position(stores) else { return false };
     stages.insert(at + 1, Stage::Pack { out });
     let fits = chain::supports(&stages, width, 1).is_ok();

@@ -8,8 +8,9 @@ use zinc_kernels::product::Product;
 use zinc_plan::{Act, ActId, Cols, Plan};
 
 /// Puts a conversion before the first product that wants its rows in f16, and has all that read the same columns read its result: a plan's
-/// buffers are written once, so one conversion is enough. A norm of whole rows converts them itself. Answers the buffers of the results, whose numbers follow those of the plan.
-pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
+/// buffers are written once, so one conversion is enough. What writes whole rows converts them itself, on a device with subgroups
+/// of so many lanes. Answers the buffers of the results, whose numbers follow those of the plan.
+pub(super) fn insert(plan: &Plan, lanes: u32, steps: &mut Vec<Step>) -> Vec<Act> {
     let mut buffers: Vec<Act> = Vec::new();
     let mut converted: HashMap<(Cols, u32), Cols> = HashMap::new();
     let mut all = Vec::with_capacity(steps.len());
@@ -22,8 +23,8 @@ pub(super) fn insert(plan: &Plan, steps: &mut Vec<Step>) -> Vec<Act> {
                 let width = parts * Packed::width(from.width / parts);
                 let out = Cols { act: ActId((plan.acts.len() + buffers.len()) as u32), first: 0, width };
                 buffers.push(Act { name: "packed", width, rows: plan.act(from.act).rows });
-                let packed =
-                    parts == 1 && all.iter_mut().rev().any(|s: &mut Step| pack(plan, &mut s.call, from, out));
+                let packed = parts == 1
+                    && all.iter_mut().rev().any(|s: &mut Step| pack(plan, lanes, &mut s.call, from, out));
                 if !packed {
                     let (layer, label) = (step.layer, "convert");
                     let call = Call::Convert { x: from, parts, out };

@@ -273,8 +273,10 @@ fn mixed_gates(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     };
     let ((sa, both, first_a, part), (sb, both_b, first_b, part_b)) = (sliced(alpha)?, sliced(beta)?);
     let gates = Gates::Mixed { both, part };
-    ((both, part) == (both_b, part_b) && (first_a, first_b) == (part, 0))
-        .then_some((Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, out }, vec![sa, sb, i]))
+    ((both, part) == (both_b, part_b) && (first_a, first_b) == (part, 0)).then_some((
+        Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, norm: None, out },
+        vec![sa, sb, i],
+    ))
 }
 
 /// The norms of the query and key heads that `Conv` number `i` gives.
@@ -330,7 +332,7 @@ fn gated_norm(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     let &Op::Activate { kind: Activation::SwiGlu, gate, up, out } = g.op(i) else { return None };
     let norm = g.writer(up).filter(|&n| g.sole_reader(n) == Some(i))?;
     let &Op::RmsNorm { x, weight, group, eps, .. } = g.op(norm) else { return None };
-    Some((Call::GatedRmsNorm { x, weight, group, eps, gate, out }, vec![norm, i]))
+    Some((Call::GatedRmsNorm { x, weight, group, eps, gate, packed: None, out }, vec![norm, i]))
 }
 
 /// The call of one operation; `None` where memory alone does it.
@@ -357,7 +359,7 @@ fn single(g: &Graph<'_>, i: usize) -> Option<Call> {
         Op::Conv { x, weight, state, out } => Call::Conv { x, weight, state, norms: None, out },
         Op::DeltaNet { q, k, v, alpha, beta, dt_bias, a, order, state, out } => {
             let gates = Gates::Apart { alpha, beta };
-            Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, out }
+            Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, norm: None, out }
         }
         Op::Route { logits, order, out } => Call::Route { logits, order, out },
         Op::ExpertLinear { x, weight, choice, out } => {

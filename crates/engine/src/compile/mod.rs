@@ -10,6 +10,7 @@ mod decode;
 mod experts;
 mod fold;
 mod fuse;
+mod order;
 mod scratch;
 mod select;
 #[cfg(test)]
@@ -218,7 +219,10 @@ impl<'a> Compiler<'a> {
         // A choice's lists follow its rows.
         let mut lists: Vec<(ActId, u64)> =
             choices.groupings.iter().map(|(&act, g)| (act, g.list_bytes())).collect();
-        let mut packed = convert::insert(plan, &mut steps);
+        let mut packed = convert::insert(plan, target.policy.subgroup_size, &mut steps);
+        if target.fuse {
+            order::order(&mut steps, &aliases);
+        }
         work::insert(plan, shape, &mut steps, &mut packed, &mut lists);
         let scratch = scratch::assign(plan, &packed, &steps, (&aliases, &lists), shape, !target.keep);
         Ok(Schedule { shape, steps, scratch, groupings: choices.groupings })

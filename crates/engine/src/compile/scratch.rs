@@ -4,7 +4,7 @@
 //! that was freed within an epoch is not given out again in the same one, so reuse never forces a barrier between independent
 //! steps (q, k and v, or gate and up).
 
-use super::{Call, Shape, Step};
+use super::{Shape, Step};
 use zinc_plan::{Act, ActId, Cols, KvId, Plan};
 
 /// Bytes that every buffer's start is a multiple of: the widest loads, and whole cache lines.
@@ -47,6 +47,13 @@ pub(super) struct Alias {
     pub first_row: u32,
 }
 
+impl Alias {
+    /// Columns of the buffer as those of the other one.
+    pub fn resolve(&self, c: Cols) -> Cols {
+        Cols { act: self.of.act, first: self.of.first + c.first, width: c.width }
+    }
+}
+
 /// Assigns memory to the plan's buffers and to `packed` ones behind them; `reuse` off gives every buffer its own. Some buffers are parts of
 /// others, some have bytes behind their rows.
 pub(super) fn assign(
@@ -59,7 +66,7 @@ pub(super) fn assign(
 ) -> Scratch {
     let acts: Vec<&Act> = plan.acts.iter().chain(packed).collect();
     let resolve = |c: Cols| match aliases.iter().find(|a| a.act == c.act) {
-        Some(a) => Cols { act: a.of.act, first: a.of.first + c.first, width: c.width },
+        Some(a) => a.resolve(c),
         None => c,
     };
     let (epochs, count) = epochs(steps, &resolve);
@@ -74,8 +81,7 @@ pub(super) fn assign(
         }
     }
     // Read by the tail and by the host; choices of experts, small as they are, by whoever wants to know them.
-    let choices =
-        steps.iter().filter_map(|s| if let Call::Route { out, .. } = s.call { Some(out) } else { None });
+    let choices = steps.iter().filter_map(|s| s.call.choice()).map(|(_, out)| out);
     for kept in plan.kept().chain(choices) {
         if let Some(life) = &mut lives[resolve(kept).act.index()] {
             life.1 = u32::MAX;

@@ -76,7 +76,7 @@ pub(super) fn select(
         Call::AttentionInput { out, head_size, table, kv, .. } => cache("qk_norm_rope_kv", kv)
             .and_then(|()| rope::supports("qk_norm_rope_kv", out.width, head_size, pairs(table), rows))
             .map(|()| None),
-        Call::Route { logits, out, .. } => {
+        Call::Route { logits, out, .. } | Call::Decide { logits, out, .. } => {
             choices.group(&target.chooser(), logits.width, out, rows).map(|()| None)
         }
         Call::ExpertLinear { choice, .. } | Call::GatedExperts { choice, .. } => {

@@ -33,6 +33,7 @@ pub fn of(plan: &Plan, shape: Shape, keys: u32, call: &Call) -> u64 {
     match *call {
         Call::Linear { weight, .. } => product(weight),
         Call::GatedLinear { gate, up, .. } => product(gate) + product(up),
+        Call::Decide { router, .. } => product(router),
         Call::ExpertLinear { weight, choice, .. } => experts(weight, choice),
         Call::GatedExperts { gate, up, choice, .. } => {
             experts(gate, choice) + up.map_or(0, |up| experts(up, choice))

@@ -4,7 +4,7 @@ use super::record::{Recording, product};
 use crate::Error;
 use crate::compile::{Call, Step};
 use zinc_kernels::gemv::{Biases, ExpertArgs, Up};
-use zinc_kernels::moe::{Grouping, expert_bias, expert_sum, pack, route};
+use zinc_kernels::moe::{Grouping, decide, expert_bias, expert_sum, pack, route};
 use zinc_kernels::product::record_experts;
 use zinc_plan::Cols;
 use zinc_vulkan::{Recorder, Slice};
@@ -25,6 +25,23 @@ impl Recording<'_> {
                     let label = label.replace(step.label, "pack");
                     pack::record(k, rec, &label, &pack::Args { choice, grouping, lists: &lists })?;
                 }
+            }
+            Call::Decide { x, norm, normed, router, logits, gate, order, out } => {
+                let gate = gate.map(|(weight, logit)| {
+                    Ok::<_, Error>(decide::Gate { weight: self.vector(weight), logit: self.mat(logit)? })
+                });
+                let args = decide::Args {
+                    x: self.mat(x)?,
+                    norm: self.vector(norm.weight),
+                    eps: norm.eps,
+                    normed: self.mat(normed)?,
+                    router: self.vector(router),
+                    logits: self.mat(logits)?,
+                    gate: gate.transpose()?,
+                    order,
+                    choice: self.mat(out)?,
+                };
+                decide::record(k, rec, label, &args)?;
             }
             Call::ExpertLinear { x, weight, bias, choice, out } => {
                 let weights = self.matrix(weight);

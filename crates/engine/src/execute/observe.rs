@@ -3,7 +3,7 @@
 use super::step::{Held, Key, Tail};
 use super::{Executor, Schedule};
 use crate::batch::Part;
-use crate::compile::{Call, Place};
+use crate::compile::Place;
 use crate::{Error, KvType, PAGE_TOKENS, Sequence, Want};
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Executor {
         let schedule = self.schedule(shape, false)?;
         let mut places = Vec::new();
         for step in &schedule.steps {
-            if let Call::Route { out, .. } = step.call
+            if let Some((_, out)) = step.call.choice()
                 && let Some(place) = schedule.scratch.places[out.act.index()]
             {
                 places.push((step.layer, out, place));

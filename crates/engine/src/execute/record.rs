@@ -9,7 +9,7 @@ use crate::{Error, Unsupported};
 use zinc_kernels::gemv::{Epilogue, Weights};
 use zinc_kernels::kv::KvCache;
 use zinc_kernels::product::{self, Product};
-use zinc_kernels::recurrent::delta_net::Gates;
+use zinc_kernels::recurrent::delta_net::{Gates, Norm};
 use zinc_kernels::rope::{self, Rotation};
 use zinc_kernels::{
     Kernels, Mat, RowInfo, attention, chain, elementwise, embed, gemm, gemv, kv, norm, recurrent, sample,
@@ -169,10 +169,18 @@ impl<'a> Recording<'a> {
                 let stages = stages.iter().map(on).collect::<Result<Vec<_>, Error>>()?;
                 chain::record(k, rec, label, &chain::Args { stages: &stages, width, eps, rows })?;
             }
-            Call::GatedRmsNorm { x, weight, group, eps, gate, out } => {
+            Call::GatedRmsNorm { x, weight, group, eps, gate, packed, out } => {
                 let weight = weight.map(|w| self.vector(w));
                 let (x, gate, out) = (self.mat(x)?, self.mat(gate)?, self.mat(out)?);
-                let args = norm::gated_rms_norm::Args { x, weight, group, eps, gate, out, rows };
+                let packed = packed
+                    .map(|c| {
+                        Ok::<_, Error>(
+                            gemm::Packed::within(self.mat(c)?, rows, x.width)
+                                .map_err(zinc_kernels::Error::from)?,
+                        )
+                    })
+                    .transpose()?;
+                let args = norm::gated_rms_norm::Args { x, weight, group, eps, gate, out, packed, rows };
                 norm::gated_rms_norm::record(k, rec, label, &args)?;
             }
             Call::L2Norm { x, group, eps, scale, out } => {
@@ -230,6 +238,7 @@ impl<'a> Recording<'a> {
             }
             Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, &step.call, rows)?,
             Call::Route { .. }
+            | Call::Decide { .. }
             | Call::ExpertLinear { .. }
             | Call::GatedExperts { .. }
             | Call::ExpertBias { .. }
@@ -256,7 +265,11 @@ impl<'a> Recording<'a> {
                 let args = recurrent::conv::Args { x, weight, taps, state, parts, norms, out, rows };
                 recurrent::conv::record(k, rec, label, &args)?;
             }
-            Call::DeltaNet { q, k: keys, v, gates, dt_bias, a, order, state, out } => {
+            Call::DeltaNet { q, k: keys, v, gates, dt_bias, a, order, state, norm, out } => {
+                let norm = norm.map(|n| {
+                    let (gate, out) = (self.mat(n.gate)?, self.mat(n.out)?);
+                    Ok::<_, Error>(Norm { weight: self.vector(n.weight), eps: n.eps, gate, out })
+                });
                 let args = recurrent::delta_net::Args {
                     q: self.mat(q)?,
                     k: self.mat(keys)?,
@@ -272,6 +285,7 @@ impl<'a> Recording<'a> {
                     shape: delta_net_shape(plan, state, order),
                     state: &buffers.states[state.index()],
                     parts,
+                    norm: norm.transpose()?,
                     out: self.mat(out)?,
                     rows,
                 };

@@ -1,7 +1,6 @@
 //! What the last step chose: its choices of experts keep their memory.
 
 use super::Executor;
-use crate::compile::Call;
 use crate::{Error, Routing};
 
 impl Executor {
@@ -11,7 +10,7 @@ impl Executor {
         let schedule = self.schedule(shape, false)?;
         let mut all = Vec::new();
         for step in &schedule.steps {
-            let Call::Route { logits, out, .. } = step.call else { continue };
+            let Some((logits, out)) = step.call.choice() else { continue };
             let Some(place) = schedule.scratch.places[out.act.index()] else { continue };
             let (stride, top_k) = (place.stride as usize, out.width as usize / 2);
             let bytes = u64::from(place.rows) * u64::from(place.stride) * 4;

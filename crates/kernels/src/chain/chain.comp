@@ -22,10 +22,16 @@ layout(constant_id = 11) const uint STAGE_8 = 0;
 layout(constant_id = 12) const uint STAGE_9 = 0;
 layout(constant_id = 13) const uint STAGE_10 = 0;
 layout(constant_id = 14) const uint STAGE_11 = 0;
+// Gates are GATE_LEN columns from GATE_FIRST on of each GATE_STRIDE columns.
+layout(constant_id = 15) const uint GATE_LEN = 1;
+layout(constant_id = 16) const uint GATE_STRIDE = 1;
+layout(constant_id = 17) const uint GATE_FIRST = 0;
+layout(constant_id = 18) const uint AHEAD = 1; // slots of experts whose rows are loaded before the first is added
+layout(constant_id = 19) const uint GATE_ROW = 1; // columns from a row of gates to the next
 
 // `Stage::code`.
 const uint LOAD = 1, EXPERTS = 2, EXPERTS_SCALED = 3, ADD = 4, ADD_GATED = 5, ADD_NORMED = 6, NORM = 7, SCALE = 8, SCALE_BY = 9, STORE = 10,
-           STORE_NORMED = 11, STORE_NORMED_SCALED = 12, PACK = 13;
+           STORE_NORMED = 11, STORE_NORMED_SCALED = 12, PACK = 13, DOT = 14, GATE = 15;
 
 layout(push_constant, scalar) uniform Push {
     uvec2 at[13];
@@ -38,7 +44,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 vec4 row[CHUNKS];
-vec4 other[CHUNKS]; // what is added, and what was normed and stored last
+vec4 other[CHUNKS]; // what is added, and what was stored last
 uint lane, lanes, number, next = 0;
 
 uvec2 operand() {
@@ -92,12 +98,22 @@ void experts(bool scaled) {
     uvec2 x = operand(), choice = operand(), factors = uvec2(0);
     if (scaled) factors = operand();
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] = vec4(0.0);
-    for (uint slot = 0; slot < p.top_k; slot++) {
-        uint at = 2 * number * p.top_k + slot;
-        float factor = F32In(choice).v[at + p.top_k];
-        if (scaled) factor *= F32In(factors).v[uint(F32In(choice).v[at])];
-        [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-            row[i] = fma(vec4(factor), columns(x, (number * p.top_k + slot) * p.width, i), row[i]);
+    for (uint first = 0; first < p.top_k; first += AHEAD) {
+        float factor[AHEAD];
+        vec4 part[AHEAD * CHUNKS];
+        [[unroll]] for (uint a = 0; a < AHEAD; a++) {
+            uint slot = min(first + a, p.top_k - 1), at = 2 * number * p.top_k + slot;
+            factor[a] = F32In(choice).v[at + p.top_k];
+            if (scaled) factor[a] *= F32In(factors).v[uint(F32In(choice).v[at])];
+            [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+                part[a * CHUNKS + i] = columns(x, (number * p.top_k + slot) * p.width, i);
+            }
+        }
+        [[unroll]] for (uint a = 0; a < AHEAD; a++) {
+            if (first + a >= p.top_k) continue;
+            [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+                row[i] = fma(vec4(factor[a]), part[a * CHUNKS + i], row[i]);
+            }
         }
     }
 }
@@ -136,11 +152,34 @@ void pack() {
     if (lane == 0) F32(address_at(to, p.n_rows, 2 * p.pitch)).v[number] = packed_inverse(exponent);
 }
 
+void dot_stored() {
+    uvec2 weight = operand(), to = operand();
+    float sum = 0.0;
+    [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+        vec4 w = columns(weight, 0, i);
+        [[unroll]] for (uint e = 0; e < 4; e++) sum = fma(w[e], other[i][e], sum);
+    }
+    sum = team_sum(sum);
+    if (lane == 0) F32(to).v[number] = sum;
+}
+
+void gate() {
+    uvec2 from = operand();
+    [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+        uint c = 4 * (lane + i * lanes), at = c / GATE_LEN * GATE_STRIDE + GATE_FIRST + c % GATE_LEN;
+        if (c < p.width) {
+            row[i] *= sigmoid(load4(F32In(from), number * GATE_ROW + at, p.width - c));
+        }
+    }
+}
+
 void stage(uint code) {
     if (code == EXPERTS || code == EXPERTS_SCALED) experts(code == EXPERTS_SCALED);
     if (code == ADD_NORMED) add_normed();
     if (code == STORE_NORMED || code == STORE_NORMED_SCALED) store_normed(code == STORE_NORMED_SCALED);
     if (code == PACK) pack();
+    if (code == DOT) dot_stored();
+    if (code == GATE) gate();
     if (code == LOAD || code == ADD) {
         uvec2 x = operand();
         [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
@@ -165,7 +204,10 @@ void stage(uint code) {
     }
     if (code == STORE) {
         uvec2 to = operand();
-        [[unroll]] for (uint i = 0; i < CHUNKS; i++) store(to, i, row[i]);
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+            store(to, i, row[i]);
+            other[i] = row[i];
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The dispatch of a chain.
 
 use super::stage::{Operand, Stage};
+use crate::elementwise::sigmoid_gate::Parts;
 use crate::gemm::Packed;
 use crate::launch::{Launch, groups_over, is_vec4, refuse};
 use crate::norm::Team;
@@ -16,6 +17,8 @@ pub(super) const KERNEL: Kernel =
 /// Stages and operands of a chain at most.
 const STAGES: usize = 12;
 const ADDRESSES: usize = 13;
+/// Registers of four columns for rows of experts that are on their way: each would wait for the one before.
+const AHEAD: u32 = 16;
 /// Columns of a row at most: eight registers of four columns a lane, twice.
 const WIDTH: u32 = 16_384;
 
@@ -54,10 +57,28 @@ pub fn supports<M: Copy, V: Copy>(stages: &[Stage<M, V>], width: u32, rows: u32)
         return refuse(OP, format!("{reason}; {STAGES} with {ADDRESSES} on {WIDTH} at most"));
     }
     let begins = stages.first().is_some_and(|s| matches!(s, Stage::Load { .. } | Stage::Experts { .. }));
-    let packs =
-        |w: &[Stage<M, V>]| !matches!(w[1], Stage::Pack { .. }) || matches!(w[0], Stage::StoreNormed { .. });
-    if !begins || !stages.windows(2).all(packs) {
-        return refuse(OP, "a row that is not loaded, or nothing that could be packed");
+    let stores = |s: &Stage<M, V>| matches!(s, Stage::Store { .. } | Stage::StoreNormed { .. });
+    let stored = |w: &[Stage<M, V>]| match w[1] {
+        Stage::Pack { .. } => stores(&w[0]),
+        Stage::Dot { .. } => stores(&w[0]) || matches!(w[0], Stage::Pack { .. } | Stage::Dot { .. }),
+        _ => true,
+    };
+    if !begins || !stages.windows(2).all(stored) {
+        return refuse(OP, "a row that is not loaded, or nothing stored that could be packed");
+    }
+    let mut gates =
+        stages.iter().filter_map(|s| if let Stage::Gate { parts, .. } = s { *parts } else { None });
+    let whole = |p: Parts| {
+        p.len > 0
+            && p.len.is_multiple_of(4)
+            && p.first.saturating_add(p.len) <= p.stride
+            && width.is_multiple_of(p.len)
+            && u64::from(width / p.len) * u64::from(p.stride) <= u64::from(u32::MAX)
+    };
+    if !gates.next().is_none_or(whole)
+        || stages.iter().filter(|s| matches!(s, Stage::Gate { .. })).count() > 1
+    {
+        return refuse(OP, format!("gates that are no parts of {width} columns, or several"));
     }
     let mut scales = stages.iter().filter_map(Stage::scale);
     if scales.next().is_some_and(|first| scales.any(|s| s != first)) {
@@ -74,10 +95,13 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let &Args { stages, width, eps, rows } = args;
     supports(stages, width, rows)?;
     let mut aligned = width.is_multiple_of(4);
-    let (mut slices, mut top_k) = (Vec::new(), 0);
+    let (mut slices, mut top_k, mut gate_row) = (Vec::new(), 0, 0);
     for stage in stages {
         if let Stage::Experts { choice, .. } = stage {
             top_k = choice.width / 2;
+        }
+        if let Stage::Gate { gate, .. } = stage {
+            (aligned, gate_row) = (aligned && gate.is_vec4(rows), gate.stride);
         }
         for operand in stage.operands() {
             let slice = match operand {
@@ -110,6 +134,9 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let mut specialization =
         vec![(0, team.threads), (1, u32::from(aligned)), (2, (pitch / 4).div_ceil(lanes))];
     specialization.extend((3..).zip(stages.iter().map(Stage::code)));
+    let Parts { stride, first, len } = gate_parts(stages, width);
+    let ahead = (AHEAD / (pitch / 4).div_ceil(lanes)).clamp(1, top_k.max(1));
+    specialization.extend([(15, len), (16, stride), (17, first), (18, ahead), (19, gate_row)]);
     k.launch(
         rec,
         &Launch {
@@ -124,6 +151,12 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     )
 }
 
+/// Where a row's gates are.
+fn gate_parts<M, V>(stages: &[Stage<M, V>], width: u32) -> Parts {
+    let parts = stages.iter().find_map(|s| if let Stage::Gate { parts, .. } = s { *parts } else { None });
+    parts.unwrap_or(Parts { stride: width, first: 0, len: width })
+}
+
 /// Refuses columns that are not as wide as their stage wants them, or that have gaps between rows.
 fn check(
     stage: &Stage<Mat<'_>, &Slice>,
@@ -134,11 +167,14 @@ fn check(
     let fits = match *stage {
         Stage::Experts { .. } => top_k > 0 && [top_k * width, 2 * top_k].contains(&m.width),
         Stage::AddGated { .. } => [width, 1].contains(&m.width),
+        Stage::Gate { parts, .. } => m.width == parts.map_or(width, |p| width / p.len * p.stride),
+        Stage::Dot { .. } => m.width == 1,
         Stage::Pack { .. } => m.width == Packed::width(width),
         _ => m.width == width,
     };
     let packed = matches!(stage, Stage::Pack { .. });
-    if !fits || rows > 1 && m.stride != m.width || packed && !m.is_vec4(1) {
+    let gaps = rows > 1 && m.stride != m.width && !matches!(stage, Stage::Gate { .. });
+    if !fits || gaps || packed && !m.is_vec4(1) {
         let reason = format!("{} columns, {} apart, for rows of {width}", m.width, m.stride);
         return Ok(refuse(OP, reason)?);
     }

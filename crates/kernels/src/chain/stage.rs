@@ -1,5 +1,7 @@
 //! The stages of a chain.
 
+use crate::elementwise::sigmoid_gate::Parts;
+
 /// What is done to a row. Columns are an `M`, vectors of weights a `V`: the compiler's names, or memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stage<M, V> {
@@ -28,6 +30,13 @@ pub enum Stage<M, V> {
         x: M,
         /// One column.
         gate: M,
+    },
+    /// Multiplies with `sigmoid(gate)`.
+    Gate {
+        /// As wide as the row, or what its parts are taken from.
+        gate: M,
+        /// Where gates are parts of wider columns.
+        parts: Option<Parts>,
     },
     /// Adds the RMS norm of `x`.
     AddNormed {
@@ -70,6 +79,13 @@ pub enum Stage<M, V> {
         /// [`crate::gemm::Packed`].
         out: M,
     },
+    /// Stores the product of what was stored last with a vector.
+    Dot {
+        /// As wide as the row.
+        weight: V,
+        /// One column.
+        out: M,
+    },
 }
 
 /// An operand of a stage.
@@ -93,11 +109,14 @@ impl<M: Copy, V: Copy> Stage<M, V> {
                 [Read(x), Read(choice)].into_iter().chain(factor.map(Weight)).collect()
             }
             Stage::AddGated { x, gate } => vec![Read(x), Read(gate)],
+            Stage::Gate { gate, .. } => vec![Read(gate)],
             Stage::AddNormed { x, weight } => vec![Read(x), Weight(weight)],
             Stage::Norm { weight } | Stage::ScaleBy { weight } => vec![Weight(weight)],
             Stage::Scale { .. } => vec![],
             Stage::Store { out } | Stage::Pack { out } => vec![Write(out)],
-            Stage::StoreNormed { weight, out, .. } => vec![Weight(weight), Write(out)],
+            Stage::StoreNormed { weight, out, .. } | Stage::Dot { weight, out } => {
+                vec![Weight(weight), Write(out)]
+            }
         }
     }
 
@@ -134,6 +153,8 @@ impl<M: Copy, V: Copy> Stage<M, V> {
                 Stage::StoreNormed { weight: v(weight), scale, out: m(out)? }
             }
             Stage::Pack { out } => Stage::Pack { out: m(out)? },
+            Stage::Dot { weight, out } => Stage::Dot { weight: v(weight), out: m(out)? },
+            Stage::Gate { gate, parts } => Stage::Gate { gate: m(gate)?, parts },
         })
     }
 
@@ -153,6 +174,8 @@ impl<M: Copy, V: Copy> Stage<M, V> {
             Stage::StoreNormed { scale: None, .. } => 11,
             Stage::StoreNormed { scale: Some(_), .. } => 12,
             Stage::Pack { .. } => 13,
+            Stage::Dot { .. } => 14,
+            Stage::Gate { .. } => 15,
         }
     }
 

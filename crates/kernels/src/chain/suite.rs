@@ -1,6 +1,7 @@
 //! Chains against the operations that they stand for, one by one, bit for bit.
 
 use super::{Args, Stage, record};
+use crate::elementwise::sigmoid_gate::Parts;
 use crate::elementwise::{add, scale, sigmoid_gate};
 use crate::gemm::{ConvertArgs, Packed, convert};
 use crate::moe::expert_sum;
@@ -8,7 +9,7 @@ use crate::norm::rms_norm;
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite};
 use crate::{Error, Kernels};
 use std::collections::HashMap;
-use zinc_testkit::{Rng, shape_classes};
+use zinc_testkit::{Rng, shape_classes, tolerance::PRODUCT_REL};
 use zinc_vulkan::{Recorder, Slice};
 
 const EPS: f32 = 1e-6;
@@ -22,7 +23,10 @@ enum M {
     Slots,
     Choice,
     Gate,
+    /// Gates as wide as the row, between other columns.
+    Gates,
     Out(u32),
+    Column,
     Packed(u32),
 }
 
@@ -36,7 +40,10 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     let few = [step + 4, 515, 1024];
     for (i, (name, chain)) in chains().into_iter().enumerate() {
         let all = shape_classes(step).into_iter().chain([2880]);
-        let widths: Vec<usize> = if i == 0 { all.collect() } else { few.into() };
+        let mut widths: Vec<usize> = if i == 0 { all.collect() } else { few.into() };
+        // Gates in parts are whole chunks of four.
+        let parts = |s: &Stage<M, usize>| matches!(s, Stage::Gate { parts: Some(_), .. });
+        widths.retain(|w| w.is_multiple_of(4) || !chain.iter().any(parts));
         for (width, rows) in widths.into_iter().flat_map(|w| [(w, 1), (w, 5)]) {
             suite.case(format!("{name}, {rows} x {width}"), |s| same(s, &chain, width, rows));
         }
@@ -70,12 +77,21 @@ fn chains() -> Vec<(&'static str, Chain)> {
         Stage::StoreNormed { weight: 6, scale: None, out: M::Out(1) },
     ];
     let sum = vec![Stage::Load { x: M::Row(0) }, residual, Stage::Scale { by: 1.7 }, store];
+    let gate = Stage::Gate { gate: M::Row(1), parts: None };
+    let gated = vec![Stage::Load { x: M::Row(0) }, gate, store, Stage::Pack { out: M::Packed(0) }];
+    let parts = Some(Parts { stride: 12, first: 8, len: 4 });
+    let between_others = vec![Stage::Load { x: M::Row(0) }, Stage::Gate { gate: M::Gates, parts }, store];
+    let dot = Stage::Dot { weight: 2, out: M::Column };
+    let logit = [vec![Stage::Load { x: M::Row(0) }], normed(1, None).to_vec(), vec![dot]].concat();
     vec![
         ("experts and residual", routed),
         ("experts and a gated one", shared),
         ("a sum under three norms", between.concat()),
         ("experts, norms, a factor", scaled),
         ("sum and norm", [sum, normed(1, Some(1.7)).into()].concat()),
+        ("a gated row", gated),
+        ("gates between others", between_others),
+        ("a norm and a column", logit),
     ]
 }
 
@@ -90,8 +106,10 @@ struct Memory {
 impl Memory {
     fn new(s: &Suite<'_>, rng: &mut Rng, width: usize, rows: usize) -> Result<Memory, Failure> {
         let mut matrices = HashMap::new();
-        for (m, width) in [(M::Row(0), width), (M::Row(1), width), (M::Slots, TOP_K * width), (M::Gate, 1)] {
-            matrices.insert(m, s.upload_as(&Host::random(rng, rows, width, 2.0), Layout::Dense)?);
+        let rows_of = [(M::Row(0), width), (M::Row(1), width), (M::Slots, TOP_K * width), (M::Gate, 1)];
+        for (m, width) in rows_of.into_iter().chain([(M::Gates, (width / 4 * 12).max(1))]) {
+            let layout = if m == M::Gates { Layout::Columns } else { Layout::Dense };
+            matrices.insert(m, s.upload_as(&Host::random(rng, rows, width, 2.0), layout)?);
         }
         let mut choice = Host::random(rng, rows, 2 * TOP_K, 1.0);
         for row in choice.data.chunks_exact_mut(2 * TOP_K) {
@@ -106,6 +124,7 @@ impl Memory {
     fn out(&self, s: &Suite<'_>, m: M) -> Result<Placed, Failure> {
         let width = match m {
             M::Packed(_) => Packed::width(self.width as u32) as usize,
+            M::Column => 1,
             _ => self.width,
         };
         s.output_as(self.rows, width, Layout::Dense)
@@ -157,6 +176,15 @@ impl Memory {
                     })?;
                     sum(&row, &gated)?
                 }
+                Stage::Gate { gate, parts } => {
+                    let (x, gate) = (row.mat(), of(gate).mat());
+                    result(&|rec, out| {
+                        let args = sigmoid_gate::Args { x, gate, parts, out: out.mat(), rows };
+                        sigmoid_gate::record(k, rec, "sigmoid_gate", &args)
+                    })?
+                }
+                // Its order of sums is its own: compared with a sum in f64.
+                Stage::Dot { .. } => row,
                 Stage::AddNormed { x, weight } => sum(&row, &norm(of(x), weight)?)?,
                 Stage::Norm { weight } => norm(&row, weight)?,
                 Stage::Scale { by } => product(&row, scale::Factor::Const(by))?,
@@ -197,7 +225,19 @@ fn same(s: &Suite<'_>, chain: &Chain, width: usize, rows: usize) -> Result<(), F
         chain.iter().map(|stage| stage.map(on, |v: usize| &memory.vectors[v])).collect();
     let args = Args { stages: &stages?, width: width as u32, eps: EPS, rows: rows as u32 };
     s.run(|rec| record(s.kernels(), rec, "chain", &args))?;
-    for (name, want) in memory.apart(s, chain)? {
+    let apart = memory.apart(s, chain)?;
+    if let Some(Stage::Dot { weight, out }) = chain.last() {
+        let stored = apart.iter().find(|(m, _)| matches!(m, M::Out(_))).ok_or("nothing stored".to_owned())?;
+        let (stored, weight) = (s.read(&stored.1)?, s.read_values::<f32>(&memory.vectors[*weight])?);
+        let products = |row: &[f32]| -> Vec<f64> {
+            row.iter().zip(&weight).map(|(a, b)| f64::from(*a) * f64::from(*b)).collect()
+        };
+        let sums: Vec<f32> = stored.rows().map(|r| products(r).iter().sum::<f64>() as f32).collect();
+        let sizes: Vec<f64> = stored.rows().map(|r| products(r).iter().map(|v| v.abs()).sum()).collect();
+        let want = Host { width: 1, data: sums };
+        s.compare(&memory.matrices[out], &want, |_, r, _| (PRODUCT_REL * sizes[r]) as f32)?;
+    }
+    for (name, want) in apart {
         let [got, want]: [Result<Vec<u32>, _>; 2] =
             [memory.matrices[&name].mat(), want.mat()].map(|m| s.read_values(m.slice));
         let (got, want) = (got?, want?);

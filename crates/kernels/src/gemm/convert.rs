@@ -53,10 +53,23 @@ impl<'a> Packed<'a> {
         4 * u64::from(rows) * u64::from(Packed::width(k))
     }
 
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        self.slice.address() + self.offset
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// Where the buffer is shorter.
+    pub fn bytes(&self) -> Result<Slice, Error> {
+        Ok(self.slice.slice(self.offset, Packed::bytes_for(self.rows, self.k))?)
+    }
+
     /// The rows, and their factors.
     pub(super) fn parts(&self) -> Result<(Slice, Slice), Error> {
         let values = u64::from(self.rows) * 2 * u64::from(Packed::pitch(self.k));
-        let all = self.slice.slice(self.offset, Packed::bytes_for(self.rows, self.k))?;
+        let all = self.bytes()?;
         Ok((all.slice(0, values)?, all.slice(values, 4 * u64::from(self.rows))?))
     }
 }

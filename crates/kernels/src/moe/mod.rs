@@ -1,7 +1,7 @@
 //! Experts: who computes what, and what becomes of it.
 //!
 //! `route` chooses experts for each row; a choice is an activation of `2·top_k` columns, the experts' numbers as floats and then their
-//! weights. `pack` turns the choices of many rows into lists by expert, so that a matrix is read for all its rows at once. The products
+//! weights. For a single row `decide` does that with the norm and the products before it. `pack` turns the choices of many rows into lists by expert, so that a matrix is read for all its rows at once. The products
 //! themselves are those of [`crate::gemv`], [`crate::dot`] and [`crate::gemm`] ([`crate::product::select_experts`]), whose columns are then slots of
 //! rows: in one family their sums have the same order whether a row is alone or packed with others. `expert_sum` adds a row's slots in their order.
 //!
@@ -9,6 +9,7 @@
 //! there are leave at once.
 
 mod bench;
+pub mod decide;
 pub mod expert_bias;
 pub mod expert_sum;
 mod grouping;
@@ -26,4 +27,4 @@ pub use suite::suite;
 use crate::Kernel;
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[route::KERNEL, pack::KERNEL, rows::KERNEL];
+pub const KERNELS: &[Kernel] = &[route::KERNEL, pack::KERNEL, decide::KERNEL, rows::KERNEL];

@@ -1,8 +1,9 @@
 //! Experts against their oracles: choices with ties, all slots with one expert and with different ones. Products have a file of their own.
 
-use super::{Grouping, expert_bias, expert_sum, pack, products_suite as products, reference, route};
+use super::{Grouping, decide, expert_bias, expert_sum, pack, products_suite as products, reference, route};
 use crate::Kernels;
-use crate::suite::{CaseResult, Failure, Host, Layout, Suite};
+use crate::norm::rms_norm;
+use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
 use zinc_plan::RouteOrder;
 use zinc_testkit::{Rng, shape_classes, tolerance};
 use zinc_vulkan::Slice;
@@ -22,6 +23,16 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
             s.case(format!("route {top_k} of {experts}, {rows} rows, {order:?}"), |s| {
                 routed(s, experts, top_k, rows, order)
             });
+        }
+    }
+    for (i, experts) in shape_classes(32).into_iter().chain([128, 256]).enumerate() {
+        for (columns, top_k) in [(4, 1), (260, 3), (1024, 8), (2048, 8), (4096, 10)] {
+            let (top_k, order, gated) = (top_k.min(experts), ORDERS[i % 3], (i + columns) % 8 < 4);
+            if decide::supports(kernels.subgroup_size(), columns as u32, experts as u32).is_ok() {
+                s.case(format!("decide {top_k} of {experts}, {columns} columns, {order:?}, {gated}"), |s| {
+                    decided(s, (columns, experts), top_k, gated, order)
+                });
+            }
         }
     }
     for (experts, top_k, rows) in
@@ -67,6 +78,67 @@ fn routed(
     s.run(|rec| route::record(s.kernels(), rec, "route", &args))?;
     let allowed = |w: f32, _, c: usize| if c < top_k { 0.0 } else { tolerance::ACTIVATION_REL * w };
     s.compare(&out, &reference::route(&logits, top_k, order), allowed)
+}
+
+/// The norm's bits where a workgroup takes its row, logits within a product's tolerance, the choice of these logits as `route` makes it. Twice, for counters.
+fn decided(
+    s: &Suite<'_>,
+    (columns, experts): (usize, usize),
+    top_k: usize,
+    gated: bool,
+    order: RouteOrder,
+) -> Result<(), Failure> {
+    let (mut rng, k, eps) = (s.rng(), s.kernels(), 1e-6);
+    let x = s.upload(&Host::random(&mut rng, 1, columns, 2.0))?;
+    let norm = s.values(&rng.normals(columns, 1.0))?;
+    // Some experts are alike.
+    let mut matrix = Host::random(&mut rng, experts, columns, 0.1);
+    let first = matrix.data[..columns].to_vec();
+    matrix.data.chunks_exact_mut(columns).step_by(5).for_each(|row| row.copy_from_slice(&first));
+    let (router, gate) = (s.values(&matrix.data)?, rng.normals(columns, 0.1));
+    let gate_on = s.values(&gate)?;
+    let output = |width| s.output(1, width);
+    let (normed, logits, logit) = (output(columns)?, output(experts)?, output(1)?);
+    let (choice, apart, of_logits) = (output(2 * top_k)?, output(columns)?, output(2 * top_k)?);
+    for _ in 0..2 {
+        s.run(|rec| {
+            let args = decide::Args {
+                x: x.mat(),
+                norm: &norm,
+                eps,
+                normed: normed.mat(),
+                router: &router,
+                logits: logits.mat(),
+                gate: gated.then(|| decide::Gate { weight: &gate_on, logit: logit.mat() }),
+                order,
+                choice: choice.mat(),
+            };
+            decide::record(k, rec, "decide", &args)
+        })?;
+    }
+    s.run(|rec| {
+        let (x, weight, group, out) = (x.mat(), Some(&norm), columns as u32, apart.mat());
+        rms_norm::record(k, rec, "rms_norm", &rms_norm::Args { x, weight, group, eps, out, rows: 1 })?;
+        let args = route::Args { logits: logits.mat(), order, choice: of_logits.mat(), rows: 1 };
+        route::record(k, rec, "route", &args)
+    })?;
+    let (row, want) = (s.read(&normed)?, s.read(&apart)?);
+    let exact = columns > 512;
+    compare(&row, &want, |w, _, _| if exact { 0.0 } else { tolerance::NORM_REL * w.abs() })?;
+    let product = |weights: &[f32]| -> (f64, f64) {
+        let terms = || row.data.iter().zip(weights).map(|(a, b)| f64::from(*a) * f64::from(*b));
+        (terms().sum(), terms().map(f64::abs).sum())
+    };
+    let check = |out: &_, rows: Vec<(f64, f64)>| {
+        let data = rows.iter().map(|r| r.0 as f32).collect::<Vec<_>>();
+        let want = Host { width: data.len(), data };
+        s.compare(out, &want, |_, _, c| (tolerance::PRODUCT_REL * rows[c].1) as f32)
+    };
+    check(&logits, matrix.rows().map(product).collect())?;
+    if gated {
+        check(&logit, vec![product(&gate)])?;
+    }
+    compare(&s.read(&choice)?, &s.read(&of_logits)?, |_, _, _| 0.0)
 }
 
 /// How slots are shared out.

@@ -3,6 +3,7 @@
 //! Bit-identical to `rms_norm` followed by `activate`.
 
 use super::norm_dispatch::Norm;
+use crate::gemm::Packed;
 use crate::{Error, Kernels, Mat};
 use zinc_vulkan::{Recorder, Slice};
 
@@ -21,6 +22,8 @@ pub struct Args<'a> {
     pub gate: Mat<'a>,
     /// Output, as wide as `x`.
     pub out: Mat<'a>,
+    /// Output once more, in f16, where [`super::packs`] says so.
+    pub packed: Option<Packed<'a>>,
     /// Rows.
     pub rows: u32,
 }
@@ -30,8 +33,8 @@ pub struct Args<'a> {
 /// # Errors
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    let &Args { x, weight, group, eps, gate, out, rows } = args;
+    let &Args { x, weight, group, eps, gate, out, packed, rows } = args;
     let gate = Some(gate);
-    Norm { op: "gated_rms_norm", variant: "rms", x, weight, group, eps, scale: 1.0, gate, out, rows }
+    Norm { op: "gated_rms_norm", variant: "rms", x, weight, group, eps, scale: 1.0, gate, out, packed, rows }
         .record(k, rec, label)
 }

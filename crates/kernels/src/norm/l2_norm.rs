@@ -27,6 +27,18 @@ pub struct Args<'a> {
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let &Args { x, group, eps, scale, out, rows } = args;
-    Norm { op: "l2_norm", variant: "l2", x, weight: None, group, eps, scale, gate: None, out, rows }
-        .record(k, rec, label)
+    Norm {
+        op: "l2_norm",
+        variant: "l2",
+        x,
+        weight: None,
+        group,
+        eps,
+        scale,
+        gate: None,
+        out,
+        packed: None,
+        rows,
+    }
+    .record(k, rec, label)
 }

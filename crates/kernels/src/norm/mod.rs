@@ -9,7 +9,7 @@ mod suite;
 mod team;
 
 use crate::Kernel;
-pub use norm_dispatch::supports;
+pub use norm_dispatch::{packs, supports};
 pub use suite::suite;
 pub(crate) use team::{SUBGROUP_COLUMNS, Team};
 

@@ -27,6 +27,18 @@ pub struct Args<'a> {
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let &Args { x, weight, group, eps, out, rows } = args;
-    Norm { op: "rms_norm", variant: "rms", x, weight, group, eps, scale: 1.0, gate: None, out, rows }
-        .record(k, rec, label)
+    Norm {
+        op: "rms_norm",
+        variant: "rms",
+        x,
+        weight,
+        group,
+        eps,
+        scale: 1.0,
+        gate: None,
+        out,
+        packed: None,
+        rows,
+    }
+    .record(k, rec, label)
 }

@@ -1,8 +1,9 @@
 //! Norms against their oracles: groups around the lanes' steps, heads and rows, alignments.
 
-use super::{gated_rms_norm, l2_norm, reference, rms_norm};
+use super::{gated_rms_norm, l2_norm, packs, reference, rms_norm};
 use crate::Kernels;
 use crate::elementwise::activate;
+use crate::gemm::{ConvertArgs, Packed, convert};
 use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
 use zinc_plan::Activation;
 use zinc_testkit::{shape_classes, tolerance::NORM_REL};
@@ -28,6 +29,11 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
             suite.case(format!("rms_norm without weight {name}"), |s| rms(s, &shape, false));
             suite.case(format!("l2_norm {name}"), |s| l2(s, &shape));
             suite.case(format!("gated_rms_norm {name}"), |s| gated_rms(s, &shape));
+        }
+    }
+    for (heads, group) in [(2, 32), (32, 128), (6, 64), (5, 192), (1, 512)] {
+        if packs((heads * group) as u32, group as u32, kernels.subgroup_size()) {
+            suite.case(format!("packed {heads} x {group}"), |s| packed(s, heads, group));
         }
     }
     suite.case("of zeros", |s| zeros(s));
@@ -93,7 +99,8 @@ fn gated_rms(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
     let (out, normed, apart) = (output()?, output()?, output()?);
     let (x, gate, weight, group, rows) = (x.mat(), gate.mat(), Some(&weight), group as u32, rows as u32);
     s.run(|rec| {
-        let args = gated_rms_norm::Args { x, weight, group, eps: EPS, gate, out: out.mat(), rows };
+        let args =
+            gated_rms_norm::Args { x, weight, group, eps: EPS, gate, out: out.mat(), packed: None, rows };
         gated_rms_norm::record(s.kernels(), rec, "fused", &args)?;
         let args = rms_norm::Args { x, weight, group, eps: EPS, out: normed.mat(), rows };
         rms_norm::record(s.kernels(), rec, "rms_norm", &args)?;
@@ -101,6 +108,36 @@ fn gated_rms(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
         activate::record(s.kernels(), rec, "activate", &activate::Args { kind, gate, up, out, rows })
     })?;
     compare(&s.read(&out)?, &s.read(&apart)?, |_, _, _| 0.0)
+}
+
+/// Packed as a conversion of the result packs, bit for bit.
+fn packed(s: &Suite<'_>, heads: usize, group: usize) -> Result<(), Failure> {
+    let (mut rng, rows, width) = (s.rng(), 5, heads * group);
+    let (x, gate) = (
+        s.upload(&Host::random(&mut rng, rows, width, 2.0))?,
+        s.upload(&Host::random(&mut rng, rows, width, 2.0))?,
+    );
+    let weight = s.values(&rng.normals(group, 1.0))?;
+    let columns = Packed::width(width as u32);
+    let output = |width| s.output_as(rows, width, Layout::Dense);
+    let (out, apart) = (output(width)?, output(width)?);
+    let (own, converted) = (output(columns as usize)?, output(columns as usize)?);
+    let (x, gate, weight, group, rows) = (x.mat(), gate.mat(), Some(&weight), group as u32, rows as u32);
+    s.run(|rec| {
+        let packed = Some(Packed::within(own.mat(), rows, width as u32)?);
+        let args = gated_rms_norm::Args { x, weight, group, eps: EPS, gate, out: out.mat(), packed, rows };
+        gated_rms_norm::record(s.kernels(), rec, "fused", &args)?;
+        let args = gated_rms_norm::Args { out: apart.mat(), packed: None, ..args };
+        gated_rms_norm::record(s.kernels(), rec, "apart", &args)?;
+        let out = Packed::within(converted.mat(), rows, width as u32)?;
+        convert(s.kernels(), rec, "convert", &ConvertArgs { x: apart.mat(), out })
+    })?;
+    compare(&s.read(&out)?, &s.read(&apart)?, |_, _, _| 0.0)?;
+    let [got, want]: [Result<Vec<u32>, _>; 2] = [&own, &converted].map(|p| s.read_values(p.mat().slice));
+    match got? == want? {
+        true => Ok(()),
+        false => Err("the packed rows differ".to_owned().into()),
+    }
 }
 
 fn zeros(s: &Suite<'_>) -> Result<(), Failure> {

@@ -22,9 +22,13 @@ impl Team {
             let threads = k.threads(128);
             return Team { variant: "subgroup", threads, groups: threads / k.subgroup_size() };
         }
+        Team { variant: "workgroup", threads: Team::workgroup(k, group), groups: 1 }
+    }
+
+    /// Invocations of a workgroup that takes a group.
+    pub fn workgroup(k: &Kernels, group: u32) -> u32 {
         // Two loads of four columns a lane, then more of them.
         let most = if k.policy().class == DeviceClass::Software { 64 } else { 512 };
-        let threads = k.threads(group.div_ceil(8).next_power_of_two().clamp(64, most));
-        Team { variant: "workgroup", threads, groups: 1 }
+        k.threads(group.div_ceil(8).next_power_of_two().clamp(64, most))
     }
 }

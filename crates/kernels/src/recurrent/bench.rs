@@ -81,6 +81,7 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
         shape,
         state: &state,
         parts: Parts { runs: &runs, row_parts: &row_parts, count: 1 },
+        norm: None,
         out: Mat::dense(&out, values),
         rows,
     };

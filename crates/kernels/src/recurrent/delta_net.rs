@@ -1,29 +1,20 @@
 //! The gated delta rule over a sequence's rows, with the state in registers from the first row to the last.
 
 use super::{Parts, Run};
-use crate::launch::{Launch, groups_over, refuse};
+use crate::launch::{Launch, groups_over, is_vec4, refuse};
+use crate::norm::SUBGROUP_COLUMNS;
 use crate::{DeviceClass, Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_vulkan::{Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "delta_net", bindings: 10, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "delta_net", bindings: 14, params_bytes: size_of::<Params>() as u32 };
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
     parts: u32,
-    heads: u32,
-    key_heads: u32,
-    value_size: u32,
-    slices: u32,
-    q_stride: u32,
-    k_stride: u32,
-    v_stride: u32,
-    alpha_stride: u32,
-    beta_stride: u32,
-    gate_part: u32,
-    out_stride: u32,
+    eps: f32,
 }
 
 /// Heads of a delta net.
@@ -60,6 +51,24 @@ pub enum Gates<M> {
     },
 }
 
+/// The RMS norm of each value head, and what gates it: SwiGLU's first operand. Columns are an `M`, vectors of weights a `V`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Norm<M, V> {
+    /// As many elements as a value head.
+    pub weight: V,
+    /// Added to the mean of squares.
+    pub eps: f32,
+    /// As wide as the output.
+    pub gate: M,
+    /// What is normed and gated; as wide as the output, which is stored too.
+    pub out: M,
+}
+
+/// Whether the scan of parts of one row can norm their heads in groups of `group` columns.
+pub fn norms(shape: &Shape, group: u32) -> bool {
+    group == shape.value_size && group.is_multiple_of(4) && group <= SUBGROUP_COLUMNS
+}
+
 /// Operands.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a> {
@@ -81,6 +90,8 @@ pub struct Args<'a> {
     pub state: &'a Slice,
     /// The parts of the step.
     pub parts: Parts<'a>,
+    /// Where each part has one row at most, and [`norms`] says so: with the bits of `gated_rms_norm`.
+    pub norm: Option<Norm<Mat<'a>, &'a Slice>>,
     /// Output, as wide as `v`.
     pub out: Mat<'a>,
     /// Rows.
@@ -181,21 +192,21 @@ pub(super) fn record_cut(
         return Ok(refuse("delta_net", format!("columns {widths:?} for {shape:?}"))?);
     }
     let slices = shape.value_size.div_ceil(threads / lanes * columns);
-    let params = Params {
-        parts: args.parts.count,
-        heads: shape.heads,
-        key_heads: shape.key_heads,
-        value_size: shape.value_size,
-        slices,
-        q_stride: args.q.stride,
-        k_stride: args.k.stride,
-        v_stride: args.v.stride,
-        alpha_stride: alpha.stride,
-        beta_stride: beta.stride,
-        gate_part,
-        out_stride: args.out.stride,
-    };
-    let aligned = args.q.is_vec4(rows) && args.k.is_vec4(rows);
+    let mut aligned = args.q.is_vec4(rows) && args.k.is_vec4(rows);
+    if let Some(n) = args.norm {
+        if !norms(shape, shape.value_size)
+            || [n.gate.width, n.out.width] != [values, values]
+            || rows > args.parts.count
+        {
+            return Ok(refuse("delta_net", format!("norms of {rows} rows for {shape:?}"))?);
+        }
+        aligned &= [args.out, n.gate, n.out].iter().all(|m| m.is_vec4(rows)) && is_vec4(n.weight);
+    }
+    let (q, out) = (args.q.bytes(rows)?, args.out.bytes(rows)?);
+    let norm =
+        args.norm.map(|n| Ok::<_, Error>((n.weight, n.gate.bytes(rows)?, n.out.bytes(rows)?))).transpose()?;
+    let done = args.norm.map(|_| k.counters(args.parts.count * shape.heads)).transpose()?;
+    let params = Params { parts: args.parts.count, eps: args.norm.map_or(0.0, |n| n.eps) };
     let groups = u64::from(args.parts.count) * u64::from(shape.heads) * u64::from(slices);
     k.launch(
         rec,
@@ -209,9 +220,23 @@ pub(super) fn record_cut(
                 (3, lanes),
                 (4, columns),
                 (5, u32::from(shape.grouped)),
+                (6, shape.heads),
+                (7, shape.key_heads),
+                (8, shape.value_size),
+                (9, slices),
+                (10, gate_part),
+                (11, args.q.stride),
+                (12, args.k.stride),
+                (13, args.v.stride),
+                (14, alpha.stride),
+                (15, beta.stride),
+                (16, args.out.stride),
+                (17, u32::from(norm.is_some())),
+                (18, args.norm.map_or(0, |n| n.gate.stride)),
+                (19, args.norm.map_or(0, |n| n.out.stride)),
             ],
             bindings: &[
-                Binding::read(&args.q.bytes(rows)?),
+                Binding::read(&q),
                 Binding::read(&args.k.bytes(rows)?),
                 Binding::read(&args.v.bytes(rows)?),
                 Binding::read(&alpha.bytes(rows)?),
@@ -220,7 +245,11 @@ pub(super) fn record_cut(
                 Binding::read(args.a),
                 Binding::read_write(args.state),
                 Binding::read(&args.parts.runs.slice(0, u64::from(args.parts.count) * Run::BYTES)?),
-                Binding::write(&args.out.bytes(rows)?),
+                Binding::read_write(&out),
+                norm.as_ref().map_or(Binding::read(&q), |n| Binding::read(n.0)),
+                norm.as_ref().map_or(Binding::read(&q), |n| Binding::read(&n.1)),
+                norm.as_ref().map_or(Binding::read(&q), |n| Binding::write(&n.2)),
+                done.as_ref().map_or(Binding::read(&q), Binding::read_write),
             ],
             params: bytemuck::bytes_of(&params),
             groups: groups_over("delta_net", groups, 1)?,

@@ -1,11 +1,11 @@
 //! The recurrent operations against their oracles: parts of one and many rows in one step, states from and to any slot, rows that only fill
 //! up the step; and one step against many, bit for bit.
 
-use super::delta_net::{Gates, Shape};
+use super::delta_net::{Gates, Norm, Shape};
 use super::{NO_STATE, PartRows, Parts, Run, RunTable, conv, delta_net, reference};
-use crate::Kernels;
-use crate::norm::l2_norm;
+use crate::norm::{gated_rms_norm, l2_norm};
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
+use crate::{Kernels, Mat};
 use zinc_testkit::{Rng, shape_classes, tolerance::ACTIVATION_REL, tolerance::RECURRENT_REL};
 use zinc_vulkan::Slice;
 
@@ -53,6 +53,12 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         let one = Split { filler: rows % 2, parts: vec![(rows - 1, 1)] };
         let shape = head(2, 1, 64, 16, false);
         suite.case(format!("delta_net {rows} rows"), |s| scan(s, &shape, &one, Layout::Columns));
+    }
+    for shape in [qwen, Shape { grouped: true, ..qwen }, head(2, 1, 8, 4, false), head(3, 1, 64, 36, false)] {
+        for layout in [Layout::Columns, Layout::Unaligned] {
+            suite
+                .case(format!("delta_net {shape:?}, normed, {layout:?}"), |s| normed_scan(s, &shape, layout));
+        }
     }
     suite.case("delta_net in steps", |s| scan_in_steps(s, &qwen));
     suite.case("delta_net of extreme gates", |s| extremes(s));
@@ -318,6 +324,7 @@ impl Inputs {
         table: &Table,
         state: &Slice,
         layout: Layout,
+        norm: Option<Norm<Mat<'_>, &Slice>>,
     ) -> Result<Placed, Failure> {
         let on = |h: &Host| s.upload_as(h, layout);
         let (q, k, v, alpha, beta) =
@@ -343,6 +350,7 @@ impl Inputs {
             shape: *shape,
             state,
             parts: table.parts(),
+            norm,
             out: out.mat(),
             rows: table.rows() as u32,
         };
@@ -361,7 +369,7 @@ fn scan(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout) -> Result<(
     let inputs = Inputs::random(&mut rng, shape, table.rows());
     let mut states = rng.normals(table.slots * state_len(shape), 1.0);
     let state_on = s.values(&states)?;
-    let out = inputs.run(s, shape, &table, &state_on, layout)?;
+    let out = inputs.run(s, shape, &table, &state_on, layout, None)?;
 
     let (old, width) = (states.clone(), inputs.v.width);
     let mut want = Host { width, data: vec![0.0; table.rows() * width] };
@@ -392,9 +400,43 @@ fn scan_in_steps(s: &Suite<'_>, shape: &Shape) -> Result<(), Failure> {
     let all = STEPS.iter().sum::<usize>();
     let inputs = Inputs::random(&mut rng, shape, all);
     in_steps(s, state_len(shape), |first, rows, table, state| {
-        let out = inputs.rows(first, rows).run(s, shape, table, state, Layout::Columns)?;
+        let out = inputs.rows(first, rows).run(s, shape, table, state, Layout::Columns, None)?;
         Ok(s.read(&out)?.data)
     })
+}
+
+/// Bit for bit the scan of single rows and the norm that it is fused with; twice, so that counters are zero again. One row is nobody's.
+fn normed_scan(s: &Suite<'_>, shape: &Shape, layout: Layout) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let part = |from, to| PartRows { from, to, plain: 0, with_logits: 1 };
+    let table = Table::of(s, 1, &[part(NO_STATE, 2), part(0, 1)], 3)?;
+    let inputs = Inputs::random(&mut rng, shape, table.rows());
+    let states = rng.normals(table.slots * state_len(shape), 1.0);
+    let width = inputs.v.width;
+    let gate = s.upload_as(&Host::random(&mut rng, table.rows(), width, 2.0), layout)?;
+    let weight = s.values(&rng.normals(shape.value_size as usize, 1.0))?;
+    let [apart_state, state] = [s.values(&states)?, s.values(&states)?];
+    let apart = inputs.run(s, shape, &table, &apart_state, layout, None)?;
+    let want = s.output_as(table.rows(), width, layout)?;
+    let (group, eps, rows) = (shape.value_size, 1e-6, table.rows() as u32);
+    s.run(|rec| {
+        let (weight, packed) = (Some(&weight), None);
+        let (x, gate, out) = (apart.mat(), gate.mat(), want.mat());
+        let args = gated_rms_norm::Args { x, weight, group, eps, gate, out, packed, rows };
+        gated_rms_norm::record(s.kernels(), rec, "apart", &args)
+    })?;
+    for _ in 0..2 {
+        s.kernels()
+            .device()
+            .upload(&state.slice(0, 4 * states.len() as u64)?, bytemuck::cast_slice(&states))?;
+        let normed = s.output_as(table.rows(), width, layout)?;
+        let norm = Norm { weight: &weight, eps, gate: gate.mat(), out: normed.mat() };
+        let out = inputs.run(s, shape, &table, &state, layout, Some(norm))?;
+        same(&s.read(&out)?.data, &s.read(&apart)?.data, "output")?;
+        same(&s.read(&normed)?.data, &s.read(&want)?.data, "norm")?;
+        same(&s.read_values(&state)?, &s.read_values(&apart_state)?, "state")?;
+    }
+    Ok(())
 }
 
 /// Gates that are open or closed altogether, whose exponentials would overflow.
@@ -407,7 +449,7 @@ fn extremes(s: &Suite<'_>) -> Result<(), Failure> {
     inputs.alpha.data = gates.to_vec();
     inputs.beta.data = gates.iter().rev().copied().collect();
     let state = s.values(&rng.normals(state_len(&shape), 1.0))?;
-    let out = s.read(&inputs.run(s, &shape, &table, &state, Layout::Columns)?)?;
+    let out = s.read(&inputs.run(s, &shape, &table, &state, Layout::Columns, None)?)?;
     match out.data.iter().all(|v| v.is_finite() && v.abs() < 100.0) {
         true => Ok(()),
         false => Err(format!("{:?}", out.data).into()),

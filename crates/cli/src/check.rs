@@ -56,11 +56,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 "`zinc devices` lists them; `--device NAME` takes a software driver too",
             )
         })?;
-        let mut ran = BTreeSet::new();
-        faults += ops(device, families, &mut ran, out)?;
-        if let Some(file) = &args.executed {
-            executed(device, &ran, file)?;
-        }
+        faults += ops(device, families, args.executed.as_deref(), out)?;
     }
     if let Some(path) = &args.model {
         faults += model(path, &options, device.clone(), out)?;
@@ -125,15 +121,10 @@ fn executed(device: &Device, shaders: &BTreeSet<String>, file: &Path) -> Outcome
     Ok(std::fs::write(file, format!("{record:#}\n"))?)
 }
 
-/// Runs the suites of these families, of all where none is named; returns how many cases failed. The shaders of suites without a fault are added
-/// to `ran`.
-fn ops(
-    device: &Device,
-    families: &[String],
-    ran: &mut BTreeSet<String>,
-    out: &mut dyn Write,
-) -> Outcome<usize> {
-    let mut faults = 0;
+/// Runs the suites of these families, of all where none is named; returns how many cases failed. The shaders of suites without a fault are recorded,
+/// after each suite: what runs for long may be ended.
+fn ops(device: &Device, families: &[String], record: Option<&Path>, out: &mut dyn Write) -> Outcome<usize> {
+    let (mut faults, mut ran) = (0, BTreeSet::new());
     let wanted = |name: &str| families.is_empty() || families.iter().any(|f| f == name);
     for (name, suite) in suites().iter().filter(|s| wanted(s.0)) {
         // Kernels of its own: the pipelines that are alive are this suite's.
@@ -153,6 +144,9 @@ fn ops(
         faults += bad.len();
         if bad.is_empty() {
             ran.extend(device.pipelines().iter().map(|p| p.name().to_owned()));
+        }
+        if let Some(file) = record {
+            executed(device, &ran, file)?;
         }
     }
     Ok(faults)

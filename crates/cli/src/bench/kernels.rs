@@ -9,9 +9,9 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
 use zinc_engine::DeviceFigures;
-use zinc_kernels::gemv::{self, Cut, ProductClass};
-use zinc_kernels::product::{BenchShape, BenchTiming, Chooser, Product, bench, select};
-use zinc_kernels::{Kernels, Precision, Unsupported, dot};
+use zinc_kernels::gemv::{self, ProductClass};
+use zinc_kernels::product::{BenchShape, BenchTiming, Product, bench};
+use zinc_kernels::{Kernels, Unsupported, dot};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_vulkan::CacheLocation;
 
@@ -93,15 +93,18 @@ fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<
     if !args.tile.is_empty() {
         return Ok(args.tile.clone());
     }
-    let precision = if args.kernel == KernelArg::Dot { Precision::Fast } else { Precision::Exact };
-    let (caps, policy, cut) = (kernels.caps(), kernels.policy(), &Cut::Policy);
-    let mut all = vec![select(&Chooser { caps, policy, precision, cut }, class, args.columns)?];
-    if args.sweep && args.kernel == KernelArg::Gemv {
-        all.extend(gemv::candidates(policy, class, args.columns).into_iter().map(Product::Columns));
-    } else if args.sweep && matches!(all[0], Product::Dot(_)) {
-        all.extend(dot::candidates(policy, class, args.columns).into_iter().map(Product::Dot));
-    }
-    Ok(all)
+    let (caps, policy, columns) = (kernels.caps(), kernels.policy(), args.columns);
+    let (own, others): (Product, Vec<Product>) = match args.kernel {
+        KernelArg::Gemv => {
+            let others = gemv::candidates(policy, class, columns).into_iter().map(Product::Columns);
+            (Product::Columns(gemv::select(policy, class, columns)?), others.collect())
+        }
+        KernelArg::Dot => {
+            let others = dot::candidates(policy, class, columns).into_iter().map(Product::Dot);
+            (Product::Dot(dot::select(caps, policy, class, columns)?), others.collect())
+        }
+    };
+    Ok(std::iter::once(own).chain(others.into_iter().filter(|_| args.sweep)).collect())
 }
 
 pub fn row_length(text: &str) -> Result<u32, String> {

@@ -141,6 +141,11 @@ fn bench_measures_kernels() {
     let results = json["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|r| r["alone_us"].as_f64().unwrap() > 0.0));
+    // Of more columns than integer dots take, and not by another kernel.
+    let dot =
+        ["bench", "kernels", "--device", device, "--kernel", "dot", "--format", "Q4_K", "--columns", "9"];
+    let said = zinc(&[&dot[..], &small[..]].concat()).fails(1);
+    assert!(said.contains("9 columns are more than 8"), "{said}");
     zinc(&["bench", "kernels", "--inner", "100"]).fails(2);
     zinc(&["bench", "kernels", "--format", "Q9"]).fails(2);
 }

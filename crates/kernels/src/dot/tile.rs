@@ -130,7 +130,15 @@ impl Tile {
         while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
-        tile.batches = batches(&tile).div_ceil(dot.busy_groups).clamp(1, dot.most_batches);
+        let all = batches(&tile);
+        tile.batches = match all.div_ceil(dot.busy_groups).max(1) {
+            few if few <= dot.most_batches => few,
+            // Of a vocabulary every multiprocessor gets as many workgroups.
+            _ => {
+                let units = policy.gemm.costs.units;
+                all.div_ceil(units * all.div_ceil(units * dot.most_batches))
+            }
+        };
         tile.within(format, k, dot.stage_bytes)
     }
 

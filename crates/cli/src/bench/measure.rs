@@ -3,7 +3,7 @@
 use crate::error::Outcome;
 use crate::load::tell;
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zinc_engine::{Engine, Event, GenerateOptions, OpTime, Routing, Sequence, Want};
 
 /// What was measured.
@@ -43,6 +43,9 @@ pub struct Measured {
     /// Tokens a second in each quarter of the last repeat of a decode of at least [`QUARTERED`] tokens: whether the rate falls.
     pub quarters: Option<[f64; 4]>,
 }
+
+/// A warm-up lasts that long: a device's clocks rise for a while after a pause.
+const CLOCKS: Duration = Duration::from_millis(300);
 
 /// Below this a quarter is too short to say anything.
 const QUARTERED: usize = 64;
@@ -174,12 +177,16 @@ impl Bench {
     ) -> Outcome<Measured> {
         let mut seconds = Vec::new();
         let (mut finite, mut repeatable, mut hash, mut quarters) = (true, true, None, None);
-        for i in 0..self.warm_up + self.repeats {
+        let (started, mut warmed) = (Instant::now(), 0);
+        while seconds.len() < self.repeats {
+            let warm = warmed < self.warm_up || self.warm_up > 0 && started.elapsed() < CLOCKS;
             let run = once(self)?;
             finite &= !run.logits.is_empty() && run.logits.iter().all(|v| v.is_finite());
             let this = fingerprint(&run);
             repeatable &= *hash.get_or_insert(this) == this;
-            if i >= self.warm_up {
+            if warm {
+                warmed += 1;
+            } else {
                 seconds.push(run.seconds);
                 quarters = run.quarters;
             }

@@ -40,7 +40,7 @@ pub struct Args {
     /// Tokens in the cache before each measurement.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     depth: u32,
-    /// Runs before those that count.
+    /// Runs before those that count, and more until 0.3 s have passed: clocks rise for a while. 0: none.
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm_up: u32,
     /// Runs that count.

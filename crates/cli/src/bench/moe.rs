@@ -24,7 +24,7 @@ pub struct Args {
     /// Prompt lengths.
     #[arg(short = 'p', long, value_name = "TOKENS", value_delimiter = ',', default_value = "512,2048", value_parser = clap::value_parser!(u32).range(1..))]
     prompts: Vec<u32>,
-    /// Runs before those that count.
+    /// Runs before those that count, and more until 0.3 s have passed: clocks rise for a while. 0: none.
     #[arg(long, value_name = "N", default_value_t = 1)]
     warm_up: u32,
     /// Runs that count.

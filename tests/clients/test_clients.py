@@ -1,14 +1,13 @@
-"""Stock Python clients against `zinc serve`: python test_clients.py BASE_URL KEY."""
+"""Stock Python clients against `zinc serve`: python test_clients.py BASE_URL KEY CLIENT…, of openai, anthropic and litellm."""
 
 import json
 import sys
 
 import anthropic
 import jsonschema
-import litellm
 import openai
 
-BASE, KEY = sys.argv[1], sys.argv[2]
+BASE, KEY, *CLIENTS = sys.argv[1:]
 client = openai.OpenAI(base_url=f"{BASE}/v1", api_key=KEY, max_retries=0)
 claude = anthropic.Anthropic(base_url=BASE, api_key=KEY, max_retries=0)
 MODEL = client.models.list().data[0].id
@@ -110,11 +109,14 @@ def anthropic_messages():
 
 
 def litellm_chat():
+    import litellm  # larger than the others together, and not always asked for
+
     ask = {"model": f"openai/{MODEL}", "api_base": f"{BASE}/v1", "api_key": KEY, "messages": HELLO, "max_tokens": 12, "temperature": 0}
     text = litellm.completion(**ask).choices[0].message.content
     assert text == "".join(c.choices[0].delta.content or "" for c in litellm.completion(**ask, stream=True) if c.choices)
 
 
 for test in [openai_chat, openai_schema_and_tools, openai_others, openai_embeddings, openai_errors, anthropic_messages, litellm_chat]:
-    test()
-    print(f"{test.__name__} ok", flush=True)
+    if test.__name__.split("_")[0] in CLIENTS:
+        test()
+        print(f"{test.__name__} ok", flush=True)

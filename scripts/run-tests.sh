@@ -41,6 +41,8 @@ for crate in server cli cpu text; do
   each "$crate/*" "" ""
 done
 add documentation cargo test --doc --workspace --locked --quiet --features zinc/fault-injection
+# Stock clients, the two that are quick to download; all of them run by scripts/test-clients.sh on every push.
+add clients scripts/test-clients.sh "${CARGO_TARGET_DIR:-target}/debug/zinc" openai anthropic
 # Two servers behind nginx.
 add nginx scripts/test-nginx.sh "${CARGO_TARGET_DIR:-target}/debug/zinc"
 each '*' "" ""

@@ -82,9 +82,8 @@ void turn(F32In x, uint from, F32In weights, uint h) {
     }
 }
 
-void take_own_key() {
-    turn(p.k, row * (p.strides_qk >> 16) + kv_head * KEY_SIZE, p.k_weight, HEADS);
-    subgroupBarrier();
+// The row's own key as the cache will hold it, once it is normed and turned.
+void store_own_key() {
     KvRow to = kv_address(p.k_cache, own_row(), KEY_SIZE);
     for (uint c = gl_SubgroupInvocationID; c < KEY_CHUNKS; c += gl_SubgroupSize) {
         KvChunk bits = kv_encode(query[HEADS * KEY_SIZE / 4 + 2 * c], query[HEADS * KEY_SIZE / 4 + 2 * c + 1]);
@@ -104,10 +103,11 @@ void take_own_value() {
 }
 
 void prepare(uint heads) {
-    uint units = end_block * KEY_BLOCK > info.position ? HEADS + 2 : HEADS;
+    bool own = end_block * KEY_BLOCK > info.position;
+    uint units = own ? HEADS + 2 : HEADS;
     for (uint unit = gl_SubgroupID; unit < units; unit += gl_NumSubgroups) {
         if (unit == HEADS) {
-            take_own_key();
+            turn(p.k, row * (p.strides_qk >> 16) + kv_head * KEY_SIZE, p.k_weight, HEADS);
         } else if (unit == HEADS + 1) {
             take_own_value();
         } else {
@@ -116,6 +116,10 @@ void prepare(uint heads) {
             turn(p.q, row * (p.strides_qk & 0xffffu) + head * KEY_SIZE, p.q_weight, unit);
         }
     }
+    if (!own) return;
+    // All subgroups come by it, though one needs it: Mesa's software driver counts a subgroup's barriers among those of the workgroup.
+    subgroupBarrier();
+    if (gl_SubgroupID == HEADS % gl_NumSubgroups) store_own_key();
 }
 
 // Hidden keys behind the row's own one stand for it too.

@@ -41,6 +41,8 @@ layout(constant_id = 15) const float LIMIT = 0.0;
 layout(constant_id = 16) const uint EXPERTS = 0;
 layout(constant_id = 17) const uint SLOTS = 1;
 layout(constant_id = 20) const bool IN_PARTS = false;
+// All subgroups of a workgroup come by the same number of barriers, a subgroup's own ones too.
+layout(constant_id = 21) const bool MEET = false;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { float v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
@@ -145,7 +147,9 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
         const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES; \
         const uint row = first_row + unit_row + r * TM, column = first_column + unit_column + c * TN; \
         if (whole && row + TM <= p.m && column + TN <= p.columns) { \
+            if (MEET) subgroupBarrier(); \
             finish_matrix(row, column, SUM(c * W_MATRICES + r), SUM(c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r)); \
+            if (MEET) subgroupBarrier(); \
         } else { \
             const uint own = gl_SubgroupID * MATRICES * TM * TN; \
             [[unroll]] for (uint j = 0; j < MATRICES; j++) { \

@@ -3,7 +3,7 @@
 use super::{Packed, Tile};
 use crate::gemv::{Epilogue, Gate, ProductClass, Weights};
 use crate::launch::{Launch, refuse};
-use crate::{Error, Kernel, Kernels, Mat, Unsupported};
+use crate::{DeviceClass, Error, Kernel, Kernels, Mat, Unsupported};
 use bytemuck::{Pod, Zeroable};
 use zinc_quant::FormatRef;
 use zinc_vulkan::{Binding, Recorder, Slice};
@@ -165,6 +165,8 @@ pub(super) fn specialization(
     let of_gate = [gate.map_or(0, Gate::number), alpha.to_bits(), limit.to_bits()];
     values.extend((values.len() as u32..).zip(flags.into_iter().chain(of_gate)));
     values.push((20, u32::from(tile.parts > 1)));
+    // Software drivers of Mesa's let a whole workgroup wait in a subgroup's barrier, and end it where one subgroup does.
+    values.push((21, u32::from(kernels.policy().class == DeviceClass::Software)));
     values
 }
 

@@ -46,8 +46,11 @@ add clients scripts/test-clients.sh "${CARGO_TARGET_DIR:-target}/debug/zinc" ope
 # Two servers behind nginx.
 add nginx scripts/test-nginx.sh "${CARGO_TARGET_DIR:-target}/debug/zinc"
 each '*' "" ""
-# The runtime on a newer driver, whose compiler takes minutes for the kernels: those run there on a schedule (.github/workflows/rdna4.yml).
+# On a newer driver, whose compiler takes minutes for all kernels: the runtime, products on matrices, which the older one has not, and attention,
+# also on matrices. The other kernels run there on a schedule (.github/workflows/rdna4.yml).
 each 'vulkan/*' "Mesa 26: " "" "$root/.mesa26/run"
+each 'kernels/*' "Mesa 26, products: " products_in_tiles ZINC_TEST_CASES=khr "$root/.mesa26/run"
+each 'kernels/*' "Mesa 26, attention: " attention "$root/.mesa26/run"
 
 one() { # NAME and COMMAND, quoted
   local words started=$SECONDS log

@@ -240,9 +240,6 @@ void normalise() {
 
 // A matrix of values of the rows start .. end of the tile.
 void write_tile(Sums result, uint t, uint c, uint start, uint end) {
-    Sums factor;
-    coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
-    [[unroll]] for (uint i = 0; i < result.length(); i++) result[i] *= factor[i];
     subgroupBarrier();
     coopMatStore(result, scratch, own_scratch, TILE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
     subgroupBarrier();
@@ -267,6 +264,13 @@ void write_tile(Sums result, uint t, uint c, uint start, uint end) {
 // Rows start .. end of the tile.
 void write_values(uint start, uint end) {
     normalise();
+    [[unroll]] for (uint t = 0; t < ROW_TILES; t++) {
+        Sums factor;
+        coopMatLoad(factor, row_factor, first_query + t * M, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < factor.length(); i++) {
+            [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) value[t * COLUMN_TILES + c][i] *= factor[i];
+        }
+    }
     WRITE_8(0)
     WRITE_8(8)
     WRITE_8(16)

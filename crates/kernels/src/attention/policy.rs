@@ -21,6 +21,8 @@ pub struct AttentionPolicy {
     pub ahead: u32,
     /// Workgroups that keep the device busy there: with more blocks, each takes all blocks of a span. Does not change sums.
     pub busy_groups: u32,
+    /// Shared memory of a workgroup there at most, were the cache f32. Does not change sums.
+    pub shared_bytes: u32,
     /// Fewest rows of a sequence side by side that are computed in tiles: as many as keep the device busy.
     pub tiled_rows: u32,
     /// How tiles are cut.
@@ -63,6 +65,7 @@ impl AttentionPolicy {
                 at_once: 64,
                 ahead: 8,
                 busy_groups: 512,
+                shared_bytes: u32::MAX,
                 tiled_rows: 48,
                 tile,
                 matrix,
@@ -76,6 +79,7 @@ impl AttentionPolicy {
                 at_once: 64,
                 ahead: 8,
                 busy_groups: 256,
+                shared_bytes: 48 << 10,
                 tiled_rows: 32,
                 tile: TilePolicy { threads: 256, columns: 4, value_keys: 8, shared_bytes: 32 << 10, ..tile },
                 // Likewise: 23 KiB of shared memory for heads of 128.
@@ -94,6 +98,7 @@ impl AttentionPolicy {
                 at_once: 64,
                 ahead: 8,
                 busy_groups: 128,
+                shared_bytes: u32::MAX,
                 tiled_rows: 32,
                 tile: TilePolicy { blocks: 1, ..tile },
                 matrix: MatrixPolicy { keys: 32, ..matrix },
@@ -105,6 +110,7 @@ impl AttentionPolicy {
                 at_once: 16,
                 ahead: 2,
                 busy_groups: 16,
+                shared_bytes: u32::MAX,
                 tiled_rows: 4,
                 // Short code: such drivers take seconds to compile an unrolled tile.
                 tile: TilePolicy {
@@ -255,7 +261,7 @@ impl Split {
             return refuse("attention", format!("{key_block} keys do not divide among {workgroup} lanes"));
         }
         let group = shape.group();
-        let limit = u64::from(caps.limits.shared_memory);
+        let limit = u64::from(caps.limits.shared_memory.min(policy.shared_bytes));
         let fits =
             |heads: u32, part: u32| shared_bytes(heads, key_size, value_size, part, key_block) <= limit;
         // Values in as few parts as fit beside as many heads as share them.
@@ -266,6 +272,8 @@ impl Split {
             return refuse("attention", format!("heads of {key_size} need more shared memory than there is"));
         };
         let (heads, splits) = shape.shares(heads);
+        // Parts of the same size.
+        let value_part = value_size.div_ceil(value_size.div_ceil(value_part)).next_multiple_of(8);
         Ok(Split {
             threads: workgroup,
             heads,

@@ -44,7 +44,7 @@ layout(constant_id = 20) const bool IN_PARTS = false;
 // All subgroups of a workgroup come by the same number of barriers, a subgroup's own ones too.
 layout(constant_id = 21) const bool MEET = false;
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant, scalar) uniform Push {
@@ -167,10 +167,10 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
 
 // Sums of the subgroup in a part of the tile.
 uint place(uint part, uint i) {
-    return part * PART + (gl_SubgroupID * SUMS + i) * TM * TN;
+    return (part * PART + (gl_SubgroupID * SUMS + i) * TM * TN) / 4;
 }
-#define STORE_SUM(part, i) coopMatStore(SUM(i), p.partials.v, place(part, i), TM, gl_CooperativeMatrixLayoutColumnMajor)
-#define LOAD_SUM(part, i, sum) coopMatLoad(sum, p.partials.v, place(part, i), TM, gl_CooperativeMatrixLayoutColumnMajor)
+#define STORE_SUM(part, i) coopMatStore(SUM(i), p.partials.v, place(part, i), TM / 4, gl_CooperativeMatrixLayoutColumnMajor)
+#define LOAD_SUM(part, i, sum) coopMatLoad(sum, p.partials.v, place(part, i), TM / 4, gl_CooperativeMatrixLayoutColumnMajor)
 #define EACH_4(DO, i) DO(i) DO((i + 1)) DO((i + 2)) DO((i + 3))
 #define EACH_16(DO, i) EACH_4(DO, i) EACH_4(DO, (i + 4)) EACH_4(DO, (i + 8)) EACH_4(DO, (i + 12))
 #define EACH_SUM(DO) EACH_16(DO, 0) EACH_16(DO, 16)
@@ -187,8 +187,8 @@ uint place(uint part, uint i) {
     return part * PART + i * THREADS + gl_LocalInvocationIndex;
 }
 #define SUM(i) sums[i]
-#define STORE_SUM(part, i) p.partials.v[place(part, i)] = SUM(i)
-#define LOAD_SUM(part, i, sum) sum = p.partials.v[place(part, i)]
+#define STORE_SUM(part, i) CommonF32(p.partials).v[place(part, i)] = SUM(i)
+#define LOAD_SUM(part, i, sum) sum = CommonF32(p.partials).v[place(part, i)]
 #define EACH_SUM(DO) [[unroll]] for (uint i = 0; i < SUMS; i++) { DO(i) }
 
 float dot_on(uvec4 a, vec4 low, vec4 high, float sum) {

@@ -186,7 +186,7 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
                 continue; // not on this device
             }
             let (m, n) = (2 * rows as usize + 1, columns as usize + 3);
-            s.case(format!("{format} {tile:?}"), |s| case(s, format, m, n, 768, tile));
+            s.case(format!("{format} {tile:?}, {}", matrix.variant()), |s| case(s, format, m, n, 768, tile));
         }
     }
 }

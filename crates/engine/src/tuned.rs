@@ -66,7 +66,7 @@ struct Fast {
 enum FastTile {
     /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
     Dot([u32; 8]),
-    /// The matrices' three sizes (0 where there are none), then rows, columns, step, rows and columns of a subgroup, buffers, parts.
+    /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts.
     Gemm([u32; 10]),
 }
 
@@ -150,7 +150,7 @@ impl TunedFile {
 
 /// A hash of the shaders that multiply.
 fn shaders_hash() -> u64 {
-    let multiply = |s: &&zinc_kernels::Shader| ["gemv", "dot", "gemm"].contains(&s.stem);
+    let multiply = |s: &&zinc_kernels::Shader| ["gemv", "dot", "gemm", "gemm_lanes"].contains(&s.stem);
     let words = shaders().iter().filter(multiply).flat_map(|s| s.spirv());
     fnv(words.flat_map(|w| w.to_le_bytes()))
 }
@@ -168,6 +168,7 @@ impl Fast {
                 let [m, n, k] = match matrix {
                     gemm::Matrix::Portable => [0; 3],
                     gemm::Matrix::Khr { m, n, k } => [m, n, k],
+                    gemm::Matrix::Lanes => [1; 3],
                 };
                 FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts])
             }
@@ -186,6 +187,7 @@ impl From<FastTile> for Product {
             FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts]) => {
                 let matrix = match m {
                     0 => gemm::Matrix::Portable,
+                    1 => gemm::Matrix::Lanes,
                     _ => gemm::Matrix::Khr { m, n, k },
                 };
                 Product::Gemm(gemm::Tile {

@@ -40,6 +40,11 @@ pub fn jobs(path: &Path) -> Vec<Job> {
                 let packed = formats().iter().filter(|f| f.glsl.contains("run_packed("));
                 packed.map(|f| f.name.to_owned()).collect()
             }
+            // Those whose chunks four lanes share.
+            ("FORMAT", "shared") => {
+                let shared = formats().iter().filter(|f| f.glsl.contains("share_packed("));
+                shared.map(|f| f.name.to_owned()).collect()
+            }
             (_, values) => values.split('|').map(|v| v.trim().to_owned()).collect(),
         };
         let extend = |v: &Vec<(String, String)>| -> Vec<Vec<(String, String)>> {

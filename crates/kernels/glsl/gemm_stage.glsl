@@ -1,5 +1,5 @@
 // The operands of a tile in shared memory as f16, STEP elements of K at a time: weights decoded, activations as `convert` packed them. Both are in
-// the order of the format's chunks, which changes nothing of a sum but its order.
+// the order of the format's chunks, each 16 elements in that of packed rows (packed_row.glsl), which changes nothing of a sum but its order.
 //
 // For kernels with the constants THREADS, ROWS (of each matrix), COLUMNS, STEP (CHUNK or more, divides 64), BUFFERS, GATE and the push constants
 // weight, up, x, m, k, row_bytes, x_stride, columns. Include after weights.glsl and expert_slots.glsl. The kernel walks over K so:
@@ -63,32 +63,25 @@ void load_ahead(uint first, uint first_column, uvec2 rows[W_TASKS], uvec3 plane,
 }
 
 #if defined(MATRIX_KHR) && defined(PACKED_ORIGIN)
-// Weights in f16 arithmetic, two at a time, from the bytes that integer products take: half the instructions and registers of f32. The middle of the
-// codes is taken from them first, so that w = a·(v − centre) + b has small addends and rounds like a weight that is rounded once. All is
-// 2^8 times as large, so that the scales of small weights keep their bits; weights reach 255 then.
-#define WEIGHT_SCALE 256.0
-const float MIDDLE = HAS_MIN == 1 ? 0.5 * CODE_UNIT : PACKED_ORIGIN;
-
-// Bytes 0 and 1 of w as 1024 + v.
-f16vec2 two_bytes(uint w) {
-    return unpackFloat2x16(bitfieldInsert(bitfieldInsert(0x64006400u, w, 0, 8), w >> 8, 16, 8));
-}
-
-uvec2 four_weights(uint w, f16vec2 a, f16vec2 b, f16vec2 centre) {
-    return uvec2(packFloat2x16(fma(two_bytes(w) - centre, a, b)), packFloat2x16(fma(two_bytes(w >> 16) - centre, a, b)));
-}
+#include "gemm_halves.glsl"
 
 // Decodes a run to `at`.
 void store_run(Codes codes, uint run, uint at) {
     const vec2 scale = WEIGHT_SCALE * run_scale(codes, run);
     const f16vec2 b = f16vec2(float16_t(fma(MIDDLE - PACKED_ORIGIN, scale.x, scale.y)));
-    [[unroll]] for (uint i = 0; i < RUN / 8; i++) {
-        const float unit = packed_unit(run, i / (RUN / 8 / PACKED_PARTS));
+    [[unroll]] for (uint i = 0; i < RUN / 16; i++) {
+        const float unit = packed_unit(run, i / (RUN / 16 / PACKED_PARTS));
         const f16vec2 a = f16vec2(float16_t(unit * scale.x));
         const f16vec2 centre = f16vec2(float16_t(1024.0 + 128.0 * PACKED_SIGNED + MIDDLE / unit));
         const uint flip = PACKED_SIGNED == 1 ? 0x80808080u : 0;
-        w_stage[at + i] = uvec4(four_weights(run_packed(codes, run, 2 * i) ^ flip, a, b, centre),
-                                four_weights(run_packed(codes, run, 2 * i + 1) ^ flip, a, b, centre));
+        uvec4 even, odd;
+        [[unroll]] for (uint t = 0; t < 4; t++) {
+            const uint w = run_packed(codes, run, 4 * i + t) ^ flip;
+            even[t] = packFloat2x16(fma(two_bytes(w) - centre, a, b));
+            odd[t] = packFloat2x16(fma(two_bytes(w >> 8) - centre, a, b));
+        }
+        w_stage[at + 2 * i] = even;
+        w_stage[at + 2 * i + 1] = odd;
     }
 }
 #else
@@ -96,17 +89,27 @@ void store_run(Codes codes, uint run, uint at) {
 // Decodes a run to `at`.
 void store_run(Codes codes, uint run, uint at) {
 #ifdef HAS_HALVES
-    [[unroll]] for (uint i = 0; i < RUN / 8; i++) w_stage[at + i] = run_halves(codes, run, i);
+    [[unroll]] for (uint i = 0; i < RUN / 16; i++) {
+        const uvec4 a = run_halves(codes, run, 2 * i), b = run_halves(codes, run, 2 * i + 1);
+        const uvec4 first = uvec4(a.xz, b.xz), second = uvec4(a.yw, b.yw);
+        w_stage[at + 2 * i] = (first & 0xFFFFu) | (second << 16);
+        w_stage[at + 2 * i + 1] = (first >> 16) | (second & 0xFFFF0000u);
+    }
 #else
     vec2 scale = code_scale(run_scale(codes, run));
-    [[unroll]] for (uint i = 0; i < RUN / 8; i++) {
-        vec4 a = weights(run_codes(codes, run, 2 * i), scale), b = weights(run_codes(codes, run, 2 * i + 1), scale);
+    [[unroll]] for (uint i = 0; i < RUN / 16; i++) {
+        uvec4 even, odd;
+        [[unroll]] for (uint t = 0; t < 4; t++) {
+            vec4 w = weights(run_codes(codes, run, 4 * i + t), scale);
 #if HAS_SCALE == 0
-        // f32 and bf16 reach farther than f16.
-        a = clamp(a, vec4(-65504.0), vec4(65504.0));
-        b = clamp(b, vec4(-65504.0), vec4(65504.0));
+            // f32 and bf16 reach farther than f16.
+            w = clamp(w, vec4(-65504.0), vec4(65504.0));
 #endif
-        w_stage[at + i] = uvec4(pack(a.xy), pack(a.zw), pack(b.xy), pack(b.zw));
+            even[t] = pack(w.xz);
+            odd[t] = pack(w.yw);
+        }
+        w_stage[at + 2 * i] = even;
+        w_stage[at + 2 * i + 1] = odd;
     }
 #endif
 }
@@ -114,14 +117,16 @@ void store_run(Codes codes, uint run, uint at) {
 
 // What is no whole chunk: the elements that there are, then zeros. Not unrolled: it is rare, and much code otherwise.
 void store_rest(uvec2 row, uint chunk, uint at) {
-    [[dont_unroll]] for (uint pair = 0; pair < CHUNK / 2; pair++) {
-        vec2 v = vec2(0.0);
+    [[dont_unroll]] for (uint i = 0; i < CHUNK / 4; i++) {
+        vec4 v = vec4(0.0);
 #if BLOCK_ELEMS == 1
-        uint k = chunk * CHUNK + 2 * pair;
-        if (k < p.k) v.x = clamp(element(row, k), -65504.0, 65504.0);
-        if (k + 1 < p.k) v.y = clamp(element(row, k + 1), -65504.0, 65504.0);
+        for (uint e = 0; e < 4; e++) {
+            uint k = chunk * CHUNK + 4 * i + e;
+            if (k < p.k) v[e] = clamp(element(row, k), -65504.0, 65504.0);
+        }
 #endif
-        w_stage[at + pair / 4][pair % 4] = pack(v);
+        w_stage[at + i / 4 * 2][i % 4] = pack(v.xz);
+        w_stage[at + i / 4 * 2 + 1][i % 4] = pack(v.yw);
     }
 }
 

@@ -125,7 +125,11 @@ pub struct Wanted {
 impl Kernels {
     /// The kernels on a device, with the policy of its class.
     pub fn new(device: &Device) -> Kernels {
-        Kernels::with_policy(device, Policy::of(device.capabilities()))
+        let mut kernels = Kernels::with_policy(device, Policy::of(device.capabilities()));
+        // What the device alone can say.
+        let lanes = gemm::lanes::allowed(&kernels);
+        Arc::make_mut(&mut kernels.policy).gemm.lanes = lanes;
+        kernels
     }
 
     /// The kernels with another policy: for measurements.

@@ -230,6 +230,7 @@ pub fn gemm_tile_name(t: &gemm::Tile) -> String {
     let matrix = match t.matrix {
         gemm::Matrix::Portable => "portable".to_string(),
         gemm::Matrix::Khr { m, n, k } => format!("khr {m}x{n}x{k}"),
+        gemm::Matrix::Lanes => "lanes".to_string(),
     };
     let buffers = if t.buffers > 1 { format!(" x{}", t.buffers) } else { String::new() };
     let (tile, sub) = ((t.rows, t.columns), (t.sub_rows, t.sub_columns));
@@ -241,7 +242,7 @@ pub fn gemm_tile_name(t: &gemm::Tile) -> String {
 pub fn gemm_tile_json(t: &gemm::Tile) -> Value {
     let matrix = match t.matrix {
         gemm::Matrix::Portable => Value::Null,
-        gemm::Matrix::Khr { m, n, k } => json!([m, n, k]),
+        _ => json!(t.matrix.dimensions()),
     };
     json!({
         "matrices": t.matrix.variant(), "matrix": matrix, "rows": t.rows, "columns": t.columns, "sub_rows": t.sub_rows,

@@ -147,7 +147,7 @@ void pack() {
     float scale = packed_scale(exponent);
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
         uint c = lane + i * lanes;
-        if (4 * c < p.pitch) Halves(to).v[number * (p.pitch / 4) + c] = f16vec4(scale * other[i]);
+        if (4 * c < p.pitch) store_packed(Halves(to), number * (p.pitch / 2), c, scale * other[i]);
     }
     if (lane == 0) F32(address_at(to, p.n_rows, 2 * p.pitch)).v[number] = packed_inverse(exponent);
 }

@@ -37,7 +37,7 @@ void main() {
     const uint exponent = packed_exponent(workgroup_max(greatest));
     const float scale = packed_scale(exponent);
     for (uint i = gl_LocalInvocationIndex; i < p.pitch; i += gl_WorkGroupSize.x) {
-        p.packed.v[row * p.pitch + i] = f16vec4(scale * load4(start, 4 * i));
+        store_packed(p.packed, 2 * row * p.pitch, i, scale * load4(start, 4 * i));
     }
     if (gl_LocalInvocationIndex == 0) p.scales.v[row] = packed_inverse(exponent);
 }

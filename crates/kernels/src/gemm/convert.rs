@@ -48,6 +48,12 @@ impl<'a> Packed<'a> {
         k.next_multiple_of(64)
     }
 
+    /// Where element `i` of a row lies in it: of each 16, elements 4t … 4t + 3 at 2t, 2t + 8, 2t + 1 and 2t + 9 (`packed_row.glsl`).
+    pub fn place(i: usize) -> usize {
+        let (word, byte) = (i % 16 / 4, i % 4);
+        i / 16 * 16 + 2 * word + byte / 2 + byte % 2 * 8
+    }
+
     /// Bytes of so many rows of `k` elements.
     pub fn bytes_for(rows: u32, k: u32) -> u64 {
         4 * u64::from(rows) * u64::from(Packed::width(k))

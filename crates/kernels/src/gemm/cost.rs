@@ -47,8 +47,12 @@ pub(super) fn step(policy: &Policy, class: &ProductClass, tile: &Tile) -> f64 {
     let rows = matrices(class) * f64::from(tile.rows);
     let columns = f64::from(tile.columns);
     let unit = matrices(class) * f64::from(tile.sub_rows) + f64::from(tile.sub_columns);
+    let (decode, unit) = match tile.matrix {
+        Matrix::Lanes => (costs.decode_lanes, f64::from(tile.sub_columns)),
+        _ => (costs.decode, unit),
+    };
     let fragments = f64::from(tile.units()) * unit;
-    let compute = rows * costs.decode + rows * columns * costs.multiply + fragments * costs.fragment;
+    let compute = rows * decode + rows * columns * costs.multiply + fragments * costs.fragment;
     let weight = class.format.block_bytes as f64 / class.format.block_elems as f64;
     let bytes = (rows * weight + 2.0 * columns) * costs.byte;
     compute.max(bytes) * f64::from(tile.step) / 1e3
@@ -67,7 +71,8 @@ fn resident(policy: &Policy, gated: bool, tile: &Tile) -> u32 {
     let sums = matrices * tile.sub_rows * tile.sub_columns;
     let (sums, fragments) = match tile.matrix {
         Matrix::Portable => (sums, 4 * (matrices * tile.sub_rows + 1)),
-        Matrix::Khr { m, n, k } => {
+        _ => {
+            let [m, n, k] = tile.matrix.dimensions();
             let (rows, columns) = (matrices * tile.sub_rows / m.max(1), tile.sub_columns / n.max(1));
             (sums / lanes, (rows.max(columns) + 1) * m.max(n) * k / 2 / lanes)
         }

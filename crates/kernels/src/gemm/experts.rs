@@ -12,8 +12,7 @@
 //! with the tile: 64 it is, with as many rows as there are tiles for.
 
 use super::gemm_op::{Operands, Params, specialization};
-use super::policy::GemmShape;
-use super::{Packed, Tile, cost, matrix_of};
+use super::{Packed, Tile, cost};
 use crate::gemv::{ExpertArgs, ProductClass, Weights, check_experts};
 use crate::launch::refuse;
 use crate::moe::Grouping;
@@ -38,25 +37,27 @@ pub fn group(
     rows: u32,
 ) -> Result<Grouping, Unsupported> {
     let mean = (rows * top_k).div_ceil(experts);
-    let matrix = matrix_of(by.caps);
-    // What a row of an expert's matrix costs a busy device.
-    let cost = |shape: &GemmShape| {
+    // What a row of an expert's matrix costs a busy device in tiles of some width.
+    let cost = |columns: u32| {
         let of_class = |class: &ProductClass| {
-            let tile = Tile::of(shape, matrix, class.gated);
-            cost::step(by.policy, class, &tile) / f64::from(tile.rows * tile.step)
+            let wide = by.policy.gemm.tiles(by.caps, class.gated).filter(|t| t.columns == columns);
+            let of_row = |tile: Tile| cost::step(by.policy, class, &tile) / f64::from(tile.rows * tile.step);
+            wide.map(of_row).fold(f64::INFINITY, f64::min)
         };
-        tiles(mean, shape.columns) * classes.iter().map(of_class).sum::<f64>()
+        tiles(mean, columns) * classes.iter().map(of_class).sum::<f64>()
     };
     let all = |columns: u32| -> Result<Grouping, Unsupported> {
         let grouping = Grouping::tiled(columns, experts, top_k, rows)?;
         classes.iter().try_for_each(|class| select_experts(by, class, &grouping).map(drop))?;
         Ok(grouping)
     };
-    let mut shapes: Vec<&GemmShape> = by.policy.gemm.shapes(matrix).iter().collect();
-    shapes.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let mut widths: Vec<u32> = by.policy.gemm.tiles(by.caps, false).map(|tile| tile.columns).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    widths.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)));
     let mut refused = Unsupported { op: "expert_linear", format: None, reason: "no tiles at all".into() };
-    for shape in shapes {
-        match all(shape.columns) {
+    for columns in widths {
+        match all(columns) {
             Ok(grouping) => return Ok(grouping),
             Err(e) => refused = e,
         }
@@ -74,13 +75,11 @@ pub fn select_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> R
     if m == 0 || k == 0 || !(k as usize).is_multiple_of(format.block_elems) {
         return fail(format!("a product of {m}×{k}"));
     }
-    let (gemm, matrix) = (&by.policy.gemm, matrix_of(by.caps));
     let groups = tiles(g.mean(), g.columns()) * f64::from(g.used());
     let cost = |tile: &Tile| {
         cost::of_groups(by.policy, class, tile, (groups * f64::from(m.div_ceil(tile.rows))) as u64)
     };
-    let wide = gemm.shapes(matrix).iter().filter(|s| s.columns == g.columns());
-    let tiles = wide.map(|shape| Tile::of(shape, matrix, gated));
+    let tiles = by.policy.gemm.tiles(by.caps, gated).filter(|t| t.columns == g.columns());
     let fits = |tile: &Tile| {
         tile.check_experts(by.caps, by.policy.subgroup_size, format, gated).is_ok() && tile.steps(k).is_some()
     };

@@ -1,6 +1,6 @@
 //! The dispatch.
 
-use super::{Packed, Tile};
+use super::{Matrix, Packed, Tile};
 use crate::gemv::{Epilogue, Gate, ProductClass, Weights};
 use crate::launch::{Launch, refuse};
 use crate::{DeviceClass, Error, Kernel, Kernels, Mat, Unsupported};
@@ -10,6 +10,7 @@ use zinc_vulkan::{Binding, Recorder, Slice};
 
 pub(super) const KERNEL: Kernel =
     Kernel { stem: "gemm", bindings: 10, params_bytes: size_of::<Params>() as u32 };
+pub(super) const LANES: Kernel = Kernel { stem: "gemm_lanes", ..KERNEL };
 
 /// A product.
 #[derive(Debug, Clone, Copy)]
@@ -128,8 +129,8 @@ impl Operands {
         kernels.launch(
             rec,
             &Launch {
-                kernel: &KERNEL,
-                variant: &variant(format, tile),
+                kernel: kernel(tile),
+                variant: variant(format, tile).as_slice(),
                 specialization,
                 bindings: &[
                     Binding::read(&self.weight),
@@ -179,12 +180,20 @@ pub(super) fn prepare(kernels: &Kernels, class: &ProductClass, tile: &Tile) -> R
     tile.check(kernels.caps(), kernels.subgroup_size(), format, gated)
         .or_else(|reason| refuse("linear", reason))?;
     let specialization = specialization(kernels, tile, false, false, gated.then_some(Gate::SwiGlu));
-    kernels.pipeline(&KERNEL, &variant(format, tile), &specialization)?;
+    kernels.pipeline(kernel(tile), &variant(format, tile), &specialization)?;
     Ok(())
 }
 
-pub(super) fn variant(format: FormatRef, tile: &Tile) -> [(&'static str, &'static str); 2] {
-    [("FORMAT", format.name), ("MATRIX", tile.matrix.variant())]
+fn kernel(tile: &Tile) -> &'static Kernel {
+    if tile.matrix == Matrix::Lanes { &LANES } else { &KERNEL }
+}
+
+fn variant(format: FormatRef, tile: &Tile) -> Vec<(&'static str, &'static str)> {
+    let mut variant = vec![("FORMAT", format.name)];
+    if tile.matrix != Matrix::Lanes {
+        variant.push(("MATRIX", tile.matrix.variant()));
+    }
+    variant
 }
 
 /// Shapes that belong together, and addresses that 16-byte loads allow.

@@ -1,7 +1,8 @@
 //! When products are computed in tiles, and in which: data by class of device.
 
-use super::Matrix;
+use super::{Matrix, Tile, matrix_of};
 use crate::DeviceClass;
+use zinc_vulkan::Capabilities;
 
 /// Tuning of products in tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +13,8 @@ pub struct GemmPolicy {
     pub costs: Costs,
     /// Tiles on the device's own matrices.
     pub matrices: &'static [GemmShape],
+    /// Tiles whose lanes decode their own weights, where the device's matrices lie so ([`super::lanes`]).
+    pub lanes: &'static [GemmShape],
     /// Tiles where it has none.
     pub portable: &'static [GemmShape],
 }
@@ -29,6 +32,8 @@ pub struct Costs {
     pub latency: f64,
     /// Picoseconds of a multiprocessor for decoding a weight to shared memory.
     pub decode: f64,
+    /// The same to the registers of a matrix.
+    pub decode_lanes: f64,
     /// The same for a multiply-add.
     pub multiply: f64,
     /// The same for an element that a subgroup (or invocation) loads from shared memory.
@@ -58,6 +63,10 @@ impl GemmShape {
     const fn new(tile: (u32, u32), sub: (u32, u32), step: u32) -> GemmShape {
         GemmShape { rows: tile.0, columns: tile.1, sub_rows: sub.0, sub_columns: sub.1, step, buffers: 1 }
     }
+
+    const fn of_lanes(tile: (u32, u32), sub: (u32, u32)) -> GemmShape {
+        GemmShape { buffers: 2, ..GemmShape::new(tile, sub, 64) }
+    }
 }
 
 /// Tiles of matrices for cards: for prompts a subgroup has 16 matrices of 16 × 16 sums, or fewer where that leaves the card idle; for a few rows of
@@ -78,6 +87,13 @@ const CARD: &[GemmShape] = &[
     GemmShape::new((128, 16), (32, 16), 128),
     GemmShape::new((64, 16), (16, 16), 128),
     GemmShape::new((64, 16), (16, 16), 64),
+];
+
+/// Tiles whose subgroups have 32 rows and all columns.
+const LANES: &[GemmShape] = &[
+    GemmShape::of_lanes((128, 128), (32, 128)),
+    GemmShape::of_lanes((128, 64), (32, 64)),
+    GemmShape::of_lanes((64, 128), (32, 128)),
 ];
 
 /// Tiles of invocations: 4 × 4 sums each, or 8 × 4.
@@ -101,24 +117,32 @@ const H200: Costs = Costs {
     registers: 65_536,
     latency: 700.0,
     decode: 22.0,
+    decode_lanes: 8.0,
     multiply: 0.38,
     fragment: 6.0,
     byte: 27.0,
 };
 
 impl GemmPolicy {
-    /// Tiles for who multiplies.
-    pub(super) fn shapes(&self, matrix: Matrix) -> &'static [GemmShape] {
-        if matrix == Matrix::Portable { self.portable } else { self.matrices }
+    /// The tiles to choose from on a device.
+    pub(super) fn tiles(&self, caps: &Capabilities, gated: bool) -> impl Iterator<Item = Tile> {
+        let matrix = matrix_of(caps);
+        let (plain, lanes) = match matrix {
+            Matrix::Portable => (self.portable, [].as_slice()),
+            _ => (self.matrices, self.lanes),
+        };
+        let plain = plain.iter().map(move |shape| Tile::of(shape, matrix, gated));
+        plain.chain(lanes.iter().map(move |shape| Tile::of(shape, Matrix::Lanes, gated)))
     }
 
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> GemmPolicy {
-        let card = GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, portable: PLAIN };
+        let card =
+            GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, lanes: &[], portable: PLAIN };
         match class {
             // 12,288 × 4,096 in Q4_K: integer dots take 27 µs for 4 columns and 50 for 8, tiles about 30 for any up to 16
             // (bench/results/2026-11-30-h200-gemm.json, …-dot-columns.txt).
-            DeviceClass::Nvidia => GemmPolicy { from_columns: 5, ..card },
+            DeviceClass::Nvidia => GemmPolicy { from_columns: 5, lanes: LANES, ..card },
             DeviceClass::Amd => {
                 GemmPolicy { costs: Costs { units: 64, shared_memory: 64 << 10, ..H200 }, ..card }
             }
@@ -130,6 +154,7 @@ impl GemmPolicy {
                 costs: Costs { units: 2, latency: 0.0, ..H200 },
                 matrices: SMALL,
                 portable: SMALL_PLAIN,
+                ..card
             },
         }
     }

@@ -17,9 +17,11 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     for matrix in matrices(kernels) {
         let tile = small(kernels, matrix);
         for &format in formats() {
-            shapes(&mut s, format, tile);
+            if matrix != Matrix::Lanes || fits(kernels, format, tile) {
+                shapes(&mut s, format, tile);
+            }
         }
-        for name in ["Q4_K", "F16"] {
+        for name in ["Q4_K", if matrix == Matrix::Lanes { "Q6_K" } else { "F16" }] {
             if let Some(format) = by_name(name) {
                 gates(&mut s, format, tile);
             }
@@ -34,7 +36,13 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
 /// None, and the device's own where it has any.
 pub(crate) fn matrices(kernels: &Kernels) -> Vec<Matrix> {
     let own = matrix_of(kernels.caps());
-    if own == Matrix::Portable { vec![own] } else { vec![Matrix::Portable, own] }
+    let mut all = if own == Matrix::Portable { vec![own] } else { vec![Matrix::Portable, own] };
+    all.extend((!kernels.policy().gemm.lanes.is_empty()).then_some(Matrix::Lanes));
+    all
+}
+
+fn fits(kernels: &Kernels, format: FormatRef, tile: Tile) -> bool {
+    tile.check(kernels.caps(), kernels.subgroup_size(), format, false).is_ok()
 }
 
 /// A small tile with several units in both directions: little code, and shapes beyond it are soon reached.
@@ -50,6 +58,18 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
                 sub_rows: 2,
                 sub_columns: 2,
                 buffers: 1,
+                parts: 1,
+            }
+        }
+        Matrix::Lanes => {
+            Tile {
+                matrix,
+                rows: 32,
+                columns: 64,
+                step: 64,
+                sub_rows: 16,
+                sub_columns: 64,
+                buffers: 2,
                 parts: 1,
             }
         }
@@ -166,6 +186,11 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
                 (32, 16, 2, 4, 128, 1, 2),
             ]
         }
+        Matrix::Lanes => vec![
+            (128, 128, 32, 128, 64, 2, 1),
+            (128, 64, 32, 64, 64, 2, 3),
+            (64, 128, 32, 128, 64, 2, 2),
+        ],
         Matrix::Khr { m, n, .. } => {
             let unit = |rows, columns, sub_rows, sub_columns, step, buffers, parts| {
                 (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers, parts)
@@ -182,7 +207,7 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
         let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts };
         for name in ["Q6_K", "Q8_0"] {
             let Some(format) = by_name(name) else { continue };
-            if tile.check(s.kernels().caps(), s.kernels().subgroup_size(), format, false).is_err() {
+            if !fits(s.kernels(), format, tile) {
                 continue; // not on this device
             }
             let (m, n) = (2 * rows as usize + 1, columns as usize + 3);
@@ -250,10 +275,11 @@ fn gates(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
 
 /// Bias and residual are added after the product, in this order, in f32.
 fn epilogues(s: &mut Suite<'_>, tile: Tile) {
-    let Some(format) = by_name("Q8_0") else { return };
+    let (name, k) = if tile.matrix == Matrix::Lanes { ("Q6_K", 512) } else { ("Q8_0", 288) };
+    let Some(format) = by_name(name) else { return };
     for (bias, residual) in [(true, false), (false, true), (true, true)] {
         s.case(format!("bias {bias}, residual {residual}, {}", tile.matrix.variant()), |s| {
-            let (m, n, k) = (tile.rows as usize + 5, 3, 288);
+            let (m, n) = (tile.rows as usize + 5, 3);
             let mut rng = s.rng();
             let w = Weights::random(s, &mut rng, format, m, k)?;
             let x = Host::random(&mut rng, n, k, 1.0);
@@ -300,7 +326,7 @@ fn conversions(s: &mut Suite<'_>) {
             for (r, row) in x.rows().enumerate() {
                 let largest = row.iter().fold(0f32, |a, v| a.max(v.abs()));
                 for i in 0..pitch {
-                    let got = half(halves[r * pitch + i]) * scales[r];
+                    let got = half(halves[r * pitch + Packed::place(i)]) * scales[r];
                     let want = row.get(i).copied().unwrap_or(0.0);
                     let limit = tolerance::CONVERT_REL * want.abs() + largest / 2f32.powi(38);
                     if (got - want).abs() > limit || got.is_nan() {

@@ -21,6 +21,8 @@ pub enum Matrix {
         /// Products of a sum.
         k: u32,
     },
+    /// The same in matrices of 16 × 16 × 16 whose lanes have the weights that they decode ([`super::lanes`]).
+    Lanes,
 }
 
 /// Matrices of results that a subgroup can have: as many as `gemm.comp` finishes.
@@ -32,13 +34,16 @@ impl Matrix {
         match self {
             Matrix::Portable => "portable",
             Matrix::Khr { .. } => "khr",
+            Matrix::Lanes => "lanes",
         }
     }
 
-    fn dimensions(self) -> [u32; 3] {
+    /// Rows and columns of a result, and products of its sums.
+    pub fn dimensions(self) -> [u32; 3] {
         match self {
             Matrix::Portable => [1, 1, 8],
             Matrix::Khr { m, n, k } => [m, n, k],
+            Matrix::Lanes => [16; 3],
         }
     }
 }
@@ -105,8 +110,7 @@ pub fn select(
     if !(k as usize).is_multiple_of(format.block_elems) {
         return fail(format!("rows of {k} elements are not whole blocks of {}", format.block_elems));
     }
-    let matrix = matrix_of(caps);
-    let tiles = policy.gemm.shapes(matrix).iter().map(|shape| Tile::of(shape, matrix, gated));
+    let tiles = policy.gemm.tiles(caps, gated);
     let fits = |tile: &Tile| {
         tile.check(caps, policy.subgroup_size, format, gated).is_ok() && tile.steps(k).is_some()
     };
@@ -164,17 +168,20 @@ impl Tile {
     pub fn threads(&self, subgroup_size: u32) -> u32 {
         match self.matrix {
             Matrix::Portable => self.units(),
-            Matrix::Khr { .. } => self.units() * subgroup_size,
+            Matrix::Khr { .. } | Matrix::Lanes => self.units() * subgroup_size,
         }
     }
 
     /// Shared memory of a workgroup.
     pub fn shared_bytes(&self, gated: bool) -> u32 {
         let matrices = if gated { 2 } else { 1 };
-        let staged = self.buffers * (matrices * self.rows + self.columns) * (self.step / 8 + 1) * 16;
+        let [m, n, _] = self.matrix.dimensions();
+        let row = (self.step / 8 + 1) * 16;
+        let weights = matrices * self.rows * if self.matrix == Matrix::Lanes { 8 } else { row };
+        let staged = self.buffers * (weights + self.columns * row);
         let results = match self.matrix {
             Matrix::Portable => 0,
-            Matrix::Khr { m, n, .. } => self.units() * matrices * m * n * 4,
+            _ => self.units() * matrices * m * n * 4,
         };
         // And the table of a format that looks codes up.
         staged + results + 64
@@ -202,7 +209,10 @@ impl Tile {
             return Err(format!("steps of {step} elements for chunks of {}", format.chunk));
         }
         let matrices = (sub_rows / m) * (sub_columns / n);
-        if matches!(self.matrix, Matrix::Khr { .. }) && matrices > MOST_RESULTS {
+        if self.matrix == Matrix::Lanes {
+            super::lanes::check(self, subgroup_size, format, gated)?;
+        }
+        if self.matrix != Matrix::Portable && matrices > MOST_RESULTS {
             return Err(format!("{matrices} matrices of results a subgroup, {MOST_RESULTS} at most"));
         }
         let (threads, limits) = (self.threads(subgroup_size), &caps.limits);

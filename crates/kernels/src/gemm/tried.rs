@@ -55,6 +55,7 @@ pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, co
         let shape = move |step| GemmShape { rows, columns, sub_rows, sub_columns, step, buffers: 1 };
         steps(columns).map(move |step| Tile::of(&shape(step), matrix, class.gated))
     });
+    let tiles = tiles.chain(policy.gemm.tiles(caps, class.gated).filter(|t| t.matrix == Matrix::Lanes));
     // Neither mostly empty nor decoding the weights too often.
     let sensible = |t: &Tile| {
         t.columns < 2 * columns.next_multiple_of(16)
@@ -86,7 +87,7 @@ pub fn likely(
 
 /// Whether a tile that was measured is one of a product.
 pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, tile: &Tile) -> bool {
-    tile.matrix == matrix_of(caps)
+    policy.gemm.tiles(caps, class.gated).any(|t| t.matrix == tile.matrix)
         && tile.check(caps, policy.subgroup_size, class.format, class.gated).is_ok()
         && tile.steps(class.k).is_some()
         && in_parts(Tile { parts: 1, ..*tile }, class, columns).any(|t| t == *tile)

@@ -85,7 +85,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
             uint c = gl_SubgroupInvocationID + i * gl_SubgroupSize;
             if (number >= p.groups || c >= chunks) continue;
-            Halves(p.packed).v[row * pitch + number * chunks + c] = f16vec4(scale * kept[g * CHUNKS + i]);
+            store_packed(Halves(p.packed), 2 * row * pitch, number * chunks + c, scale * kept[g * CHUNKS + i]);
         }
     }
     uint rows = p.teams / p.groups;

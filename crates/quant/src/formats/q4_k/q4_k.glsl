@@ -37,3 +37,15 @@ uint run_packed(Codes c, uint run, uint word) {
     uint w = word < 4 ? c.q0[word] : c.q1[word - 4];
     return w & (run == 0 ? 0x0F0F0F0Fu : 0xF0F0F0F0u);
 }
+
+struct Share { uint q0; uint q1; };
+
+Share load_share(uvec2 row, uvec3 plane, uint chunk, uint t) {
+    U32In words = U32In(row);
+    uint codes = chunk / 4 * 36 + 4 + chunk % 4 * 8 + t;
+    return Share(words.v[codes], words.v[codes + 4]);
+}
+
+uint share_packed(Share s, uint run, uint i) {
+    return (i == 0 ? s.q0 : s.q1) & (run == 0 ? 0x0F0F0F0Fu : 0xF0F0F0F0u);
+}

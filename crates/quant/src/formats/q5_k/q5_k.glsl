@@ -46,3 +46,18 @@ uint run_packed(Codes c, uint run, uint word) {
     uint high = run == 0 ? fifths << 4 : fifths << 3;
     return (low & 0x0F0F0F0Fu) | (high & 0x10101010u);
 }
+
+struct Share { uint q0; uint q1; uint fifth0; uint fifth1; };
+
+Share load_share(uvec2 row, uvec3 plane, uint chunk, uint t) {
+    U32In words = U32In(row);
+    uint j = chunk % 4, head = chunk / 4 * 44, codes = head + 12 + 8 * j + t;
+    return Share(words.v[codes], words.v[codes + 4], words.v[head + 4 + t] >> (2 * j), words.v[head + 8 + t] >> (2 * j));
+}
+
+uint share_packed(Share s, uint run, uint i) {
+    uint w = i == 0 ? s.q0 : s.q1, fifths = i == 0 ? s.fifth0 : s.fifth1;
+    uint low = run == 0 ? w : w >> 4;
+    uint high = run == 0 ? fifths << 4 : fifths << 3;
+    return (low & 0x0F0F0F0Fu) | (high & 0x10101010u);
+}

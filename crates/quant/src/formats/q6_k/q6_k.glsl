@@ -53,3 +53,18 @@ uint run_packed(Codes c, uint run, uint word) {
     uint upper = run < 3 ? c.upper[word] << (4 - 2 * run) : c.upper[word] >> 2;
     return (low & 0x0F0F0F0Fu) | (upper & 0x30303030u);
 }
+
+struct Share { uint low0; uint low1; uint upper; };
+
+Share load_share(uvec2 row, uvec3 plane, uint chunk, uint t) {
+    U32In words = U32In(row);
+    uint low = chunk / 2 * 16 + chunk % 2 * 4 + t;
+    return Share(words.v[low], words.v[low + 8], words.v[plane.x / 4 + 4 * chunk + t]);
+}
+
+uint share_packed(Share s, uint run, uint i) {
+    uint w = run % 2 == 0 ? s.low0 : s.low1;
+    uint low = run < 2 ? w : w >> 4;
+    uint upper = run < 3 ? s.upper << (4 - 2 * run) : s.upper >> 2;
+    return (low & 0x0F0F0F0Fu) | (upper & 0x30303030u);
+}

@@ -22,6 +22,8 @@ layout(constant_id = 17) const uint SLOTS = 1;
 layout(constant_id = 20) const bool IN_PARTS = false;
 // All subgroups of a workgroup come by the same number of barriers, a subgroup's own ones too.
 layout(constant_id = 21) const bool MEET = false;
+// Columns fill their tiles: where one begins takes a register each if it depends on how many there are, a twentieth of a large tile's time.
+layout(constant_id = 23) const bool WHOLE = false;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };

@@ -54,7 +54,8 @@ void load_ahead(uint first, uint first_column, uvec2 rows[W_TASKS], uvec3 plane,
     [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
         if (X_EVEN == 0 || task(i) < X_QUADS) {
             // What is beyond K in a row is zero.
-            uint start = x_start(first_column, task(i) / (STEP / 8)), quad = task(i) % (STEP / 8);
+            uint column = task(i) / (STEP / 8), quad = task(i) % (STEP / 8);
+            uint start = WHOLE ? (first_column + column) * p.x_stride : x_start(first_column, column);
             uint run = quad % (CHUNK / 8) / (RUN / 8);
             uint at = chunk_base(first + quad / (CHUNK / 8)) + run * RUN_STRIDE;
             packed[i] = UVec4In(p.x).v[start + at / 8 + quad % (RUN / 8)];

@@ -116,7 +116,7 @@ fn measure(args: &Args, kernels: &Kernels, class: ProductClass) -> Outcome<Vec<M
     let hint = "a smaller `--rotate` needs less memory; `--format` chooses formats";
     let mut all = Vec::new();
     for &columns in &args.columns {
-        all.extend(tiles(columns).map_err(|e| error(e, hint))?);
+        all.extend(tiles(columns).map_err(|e| error(e, hint))?.into_iter().map(|tile| (columns, tile)));
     }
     Bench::prepare(kernels, &class, &all);
     let mut results = Vec::new();

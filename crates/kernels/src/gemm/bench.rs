@@ -75,15 +75,15 @@ impl<'a> Bench<'a> {
         Ok(Bench { kernels, class, columns, weights, matrix, x, packed, out, partials })
     }
 
-    /// Makes the pipelines of tiles, several at a time: a driver may take a second for one. What does not compile is told when it is measured.
-    pub fn prepare(kernels: &Kernels, class: &ProductClass, tiles: &[Tile]) {
+    /// Makes the pipelines of tiles for so many columns, several at a time: a driver may take a second for one. What does not compile is told when it is measured.
+    pub fn prepare(kernels: &Kernels, class: &ProductClass, tiles: &[(u32, Tile)]) {
         let next = AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tiles.len());
         std::thread::scope(|s| {
             for _ in 0..threads {
                 s.spawn(|| {
-                    while let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let _ = prepare(kernels, class, tile);
+                    while let Some((columns, tile)) = tiles.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let _ = prepare(kernels, class, *columns, tile);
                     }
                 });
             }

@@ -14,6 +14,8 @@ use crate::gemv::ProductClass;
 const INVOCATIONS: u32 = 1536;
 /// Registers of an invocation beside sums, fragments and what is on the way to shared memory.
 const OWN_REGISTERS: u32 = 48;
+/// More of them where lanes decode: codes of this step and the next, scales, addresses of rows.
+const LANES_REGISTERS: u32 = 48;
 /// Waits of a split tile: for its sums to be written, for the counter, for the sums of all parts.
 const SPLIT_WAITS: f64 = 3.0;
 
@@ -80,7 +82,8 @@ fn resident(policy: &Policy, gated: bool, tile: &Tile) -> u32 {
     // Codes and scales of 64 weights take about 10 registers, 8 elements of x 4.
     let staged = (matrices * tile.rows * tile.step / 64).div_ceil(threads) * 10
         + (tile.columns * tile.step / 8).div_ceil(threads) * 4;
-    let each = (sums + fragments + staged + OWN_REGISTERS).min(255).next_multiple_of(8) * threads;
+    let own = OWN_REGISTERS + if tile.matrix == Matrix::Lanes { LANES_REGISTERS } else { 0 };
+    let each = (sums + fragments + staged + own).min(255).next_multiple_of(8) * threads;
     let shared = tile.shared_bytes(gated) + 1024;
     (registers / each).min(shared_memory / shared).min(INVOCATIONS / threads).max(1)
 }

@@ -79,15 +79,9 @@ f16vec2 two_weights(uint w, uint run, uvec2 scales) {
 void load_x(uint step, uint first_column, inout uvec4 x[X_TASKS]) {
     const uint quad = gl_LocalInvocationIndex % (CHUNK / 8), column = gl_LocalInvocationIndex / (CHUNK / 8);
     const uint at = (chunk_base(step) + quad / (RUN / 8) * RUN_STRIDE) / 8 + quad % (RUN / 8);
-    // Where a column begins takes a register each if it depends on the number of columns: a twentieth of the whole kernel's time.
-    if (EXPERTS == 0 && first_column + COLUMNS <= p.columns) {
-        [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
-            x[i] = UVec4In(p.x).v[(first_column + column + i * (THREADS * 8 / CHUNK)) * p.x_stride + at];
-        }
-    } else {
-        [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
-            x[i] = UVec4In(p.x).v[x_start(first_column, column + i * (THREADS * 8 / CHUNK)) + at];
-        }
+    [[unroll]] for (uint i = 0; i < X_TASKS; i++) {
+        const uint c = column + i * (THREADS * 8 / CHUNK);
+        x[i] = UVec4In(p.x).v[(WHOLE ? (first_column + c) * p.x_stride : x_start(first_column, c)) + at];
     }
 }
 

@@ -91,7 +91,8 @@ pub fn record(
         ..Params::default()
     };
     let gate = args.up.map(|(gate, _)| gate);
-    let specialization = specialization(kernels, tile, bias.is_some(), residual.is_some(), gate);
+    let mut specialization = specialization(kernels, tile, bias.is_some(), residual.is_some(), gate);
+    specialization.push(whole(tile, columns));
     let operands = Operands { weight, up, x, scales, bias, second: residual, lists: None, out, split };
     operands.launch(kernels, rec, label, (format, tile), &specialization, (&params, groups))
 }
@@ -171,15 +172,26 @@ pub(super) fn specialization(
     values
 }
 
-/// Makes the pipeline of a product without additions, gated by SwiGLU where it is gated.
+/// Whether so many columns fill their tiles, in the shader's constants.
+fn whole(tile: &Tile, columns: u32) -> (u32, u32) {
+    (23, u32::from(columns.is_multiple_of(tile.columns)))
+}
+
+/// Makes the pipeline of a product of so many columns without additions, gated by SwiGLU where it is gated.
 ///
 /// # Errors
 /// [`Unsupported`] where the tile does not fit the device, else what the driver says.
-pub(super) fn prepare(kernels: &Kernels, class: &ProductClass, tile: &Tile) -> Result<(), Error> {
+pub(super) fn prepare(
+    kernels: &Kernels,
+    class: &ProductClass,
+    columns: u32,
+    tile: &Tile,
+) -> Result<(), Error> {
     let ProductClass { format, gated, .. } = *class;
     tile.check(kernels.caps(), kernels.subgroup_size(), format, gated)
         .or_else(|reason| refuse("linear", reason))?;
-    let specialization = specialization(kernels, tile, false, false, gated.then_some(Gate::SwiGlu));
+    let mut specialization = specialization(kernels, tile, false, false, gated.then_some(Gate::SwiGlu));
+    specialization.push(whole(tile, columns));
     kernels.pipeline(kernel(tile), &variant(format, tile), &specialization)?;
     Ok(())
 }

@@ -137,8 +137,7 @@ impl GemmPolicy {
 
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> GemmPolicy {
-        let card =
-            GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, lanes: &[], portable: PLAIN };
+        let card = GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, lanes: &[], portable: PLAIN };
         match class {
             // 12,288 × 4,096 in Q4_K: integer dots take 27 µs for 4 columns and 50 for 8, tiles about 30 for any up to 16
             // (bench/results/2026-11-30-h200-gemm.json, …-dot-columns.txt).

@@ -61,18 +61,16 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
                 parts: 1,
             }
         }
-        Matrix::Lanes => {
-            Tile {
-                matrix,
-                rows: 32,
-                columns: 64,
-                step: 64,
-                sub_rows: 16,
-                sub_columns: 64,
-                buffers: 2,
-                parts: 1,
-            }
-        }
+        Matrix::Lanes => Tile {
+            matrix,
+            rows: 32,
+            columns: 64,
+            step: 64,
+            sub_rows: 16,
+            sub_columns: 64,
+            buffers: 2,
+            parts: 1,
+        },
         Matrix::Khr { m, n, .. } => {
             let rows = if kernels.subgroup_size() > 32 { m } else { 2 * m };
             Tile {
@@ -186,11 +184,9 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
                 (32, 16, 2, 4, 128, 1, 2),
             ]
         }
-        Matrix::Lanes => vec![
-            (128, 128, 32, 128, 64, 2, 1),
-            (128, 64, 32, 64, 64, 2, 3),
-            (64, 128, 32, 128, 64, 2, 2),
-        ],
+        Matrix::Lanes => {
+            vec![(128, 128, 32, 128, 64, 2, 1), (128, 64, 32, 64, 64, 2, 3), (64, 128, 32, 128, 64, 2, 2)]
+        }
         Matrix::Khr { m, n, .. } => {
             let unit = |rows, columns, sub_rows, sub_columns, step, buffers, parts| {
                 (rows * m, columns * n, sub_rows * m, sub_columns * n, step, buffers, parts)

@@ -82,7 +82,8 @@ pub fn tune_fast(kernels: &Kernels, t: &TuneShape) -> Result<FastResult, Error> 
     search.dots();
     if t.columns > 1 {
         let tiles = gemm::likely(policy, caps, &t.class, t.columns, LIKELY);
-        gemm::Bench::prepare(kernels, &t.class, &tiles);
+        let wanted: Vec<_> = tiles.iter().map(|&tile| (t.columns, tile)).collect();
+        gemm::Bench::prepare(kernels, &t.class, &wanted);
         tiles.into_iter().for_each(|tile| search.offer(Product::Gemm(tile)));
     }
     let (product, us) = if search.best.1 > CLEARLY * policy_us { (own, policy_us) } else { search.best };

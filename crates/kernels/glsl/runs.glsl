@@ -16,3 +16,8 @@ const uint NO_STATE = 0xffffffffu;
 uint run_row(Run run, uint i) {
     return i < run.count ? run.first + i : run.second + (i - run.count);
 }
+
+// Whether a delta net does a part in chunks, where that is for parts of more than `most` rows.
+bool is_chunked(Run run, uint most) {
+    return run.total > most && run.to != NO_STATE;
+}

@@ -2,6 +2,7 @@
 
 use crate::attention::AttentionPolicy;
 use crate::gemm::{self, GemmPolicy};
+use crate::recurrent::chunked::ScanPolicy;
 use zinc_vulkan::Capabilities;
 
 /// Devices that want the same constants.
@@ -66,6 +67,8 @@ pub struct Policy {
     pub dot: DotPolicy,
     /// Attention.
     pub attention: AttentionPolicy,
+    /// Delta nets.
+    pub scan: ScanPolicy,
 }
 
 /// Tuning of products of a weight matrix with columns.
@@ -182,6 +185,7 @@ impl Policy {
             gemm: GemmPolicy::of(class),
             dot: dot(class),
             attention: AttentionPolicy::of(class),
+            scan: ScanPolicy::of(class),
         }
     }
 }

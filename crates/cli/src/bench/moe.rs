@@ -52,10 +52,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut options = args.engine.options(&args.model)?;
     let longest = args.prompts.iter().max().copied().unwrap_or(0);
     options.context = Some(options.context.unwrap_or(longest.saturating_add(1)));
-    let engine = load(&options, false)?;
+    let mut engine = load(&options, false)?;
     if !engine.model().plan.ops.iter().any(|n| matches!(n.op, Op::Route { .. })) {
         return Err(usage("the model has no experts", "`zinc bench -m FILE` measures other models"));
     }
+    engine.finish_warming(); // what is measured is steps
     let mut bench = Bench::new(engine, args.warm_up, args.repeats)?;
     let mut prompts = Vec::new();
     for &tokens in &args.prompts {

@@ -9,12 +9,13 @@ use crate::output::{self, Align, Table};
 use serde_json::{Value, json};
 use std::io::Write;
 use zinc_kernels::Kernels;
-use zinc_kernels::recurrent::bench::{BenchShape, BenchTiming, bench};
+use zinc_kernels::recurrent::bench::{BenchShape, BenchTiming, Form, bench};
 use zinc_kernels::recurrent::delta_net::{Cut, Shape};
 
 /// Measures the scan of a layer of a gated delta net: microseconds a token, and bytes of states and rows.
 ///
-/// States are read once and written once, whatever the rows. The default heads are those of Qwen3.5 35B-A3B.
+/// Rows are done one after the other and, as the fast policy does many rows, in chunks. States are read once and written once, whatever the rows.
+/// The default heads are those of Qwen3.5 35B-A3B.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -65,14 +66,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         )?;
         for (rows, own, t) in &results {
             let shape = format!("{rows},{},{},{}", args.heads, args.key_heads, args.head_size);
-            let cut = format!("{},{},{},{own}", t.cut.lanes, t.cut.columns, t.cut.threads);
+            let cut = match t.form {
+                Form::Rows(Cut { lanes, columns, threads }) => format!("{lanes},{columns},{threads},{own}"),
+                Form::Chunks => format!(",,,{own}"),
+            };
             let times = format!("{},{},{}", t.median_us, t.shortest_us, t.median_us / f64::from(*rows));
             writeln!(out, "{shape},{cut},{times},{},{},{}", t.state_bytes, t.row_bytes, device_cells(caps))?;
         }
     } else {
         writeln!(out, "{}", headline(caps))?;
         let Args { heads, key_heads, head_size, .. } = args;
-        writeln!(out, "{heads} value heads, {key_heads} key heads of {head_size}; `*` is what is taken\n")?;
+        writeln!(
+            out,
+            "{heads} value heads, {key_heads} key heads of {head_size}; `*` is what the exact and the fast policy take\n"
+        )?;
         table(&results).write(out, 0)?;
     }
     Ok(())
@@ -81,15 +88,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn measure(args: &Args, kernels: &Kernels, rows: u32) -> Outcome<Vec<Measured>> {
     let &Args { heads, key_heads, head_size: size, repeats, .. } = args;
     let shape = Shape { heads, key_heads, key_size: size, value_size: size, grouped: false };
-    let shape = BenchShape { shape, rows, cut: None, repeats };
+    let shape = BenchShape { shape, rows, form: None, repeats };
     let own = bench(kernels, &shape).map_err(|e| error(e, "`--head-size` is a multiple of 4"))?;
+    let usual = own.form;
     let mut results = vec![(rows, true, own)];
+    let mut others = vec![Form::Chunks];
     if args.sweep {
-        for cut in Cut::all(kernels, &shape.shape).into_iter().filter(|&c| c != own.cut) {
-            // One that the driver does not take is no candidate.
-            if let Ok(timing) = bench(kernels, &BenchShape { cut: Some(cut), ..shape }) {
-                results.push((rows, false, timing));
-            }
+        others.extend(Cut::all(kernels, &shape.shape).into_iter().map(Form::Rows).filter(|&f| f != usual));
+    }
+    for form in others {
+        // Heads without kernels for chunks, or a cut that the driver does not take.
+        if let Ok(timing) = bench(kernels, &BenchShape { form: Some(form), ..shape }) {
+            let taken = form == Form::Chunks && rows >= kernels.policy().scan.chunked_rows;
+            results.push((rows, taken, timing));
         }
     }
     results.sort_by(|a, b| a.2.median_us.total_cmp(&b.2.median_us));
@@ -107,10 +118,16 @@ fn table(results: &[Measured]) -> Table {
         ("rows read and written", Align::Right),
     ]);
     for (rows, own, t) in results {
-        let Cut { lanes, columns, threads } = t.cut;
+        let form = match t.form {
+            Form::Rows(Cut { lanes, columns, threads }) => format!("{lanes} x {columns} of {threads}"),
+            Form::Chunks => {
+                let times: Vec<String> = t.dispatches.iter().map(|d| format!("{d:.1}")).collect();
+                format!("in chunks: {}", times.join(" + "))
+            }
+        };
         table.row([
             rows.to_string(),
-            format!("{lanes} x {columns} of {threads}{}", if *own { " *" } else { "" }),
+            format!("{form}{}", if *own { " *" } else { "" }),
             format!("{:.1}", t.median_us),
             format!("{:.1}", t.shortest_us),
             format!("{:.3}", t.median_us / f64::from(*rows)),
@@ -122,9 +139,14 @@ fn table(results: &[Measured]) -> Table {
 }
 
 fn as_json(args: &Args, (rows, own, t): &Measured) -> Value {
+    let cut = match t.form {
+        Form::Rows(cut) => Some(cut),
+        Form::Chunks => None,
+    };
     json!({
-        "kernel": "delta_net", "rows": rows, "heads": args.heads, "key_heads": args.key_heads, "head_size": args.head_size,
-        "lanes": t.cut.lanes, "values": t.cut.columns, "threads": t.cut.threads, "taken": own,
+        "kernel": "delta_net", "form": if cut.is_some() { "rows" } else { "chunks" }, "dispatch_us": t.dispatches,
+        "rows": rows, "heads": args.heads, "key_heads": args.key_heads, "head_size": args.head_size,
+        "lanes": cut.map(|c| c.lanes), "values": cut.map(|c| c.columns), "threads": cut.map(|c| c.threads), "taken": own,
         "median_us": t.median_us, "shortest_us": t.shortest_us, "us_a_token": t.median_us / f64::from(*rows),
         "state_bytes": t.state_bytes, "row_bytes": t.row_bytes,
     })

@@ -98,7 +98,7 @@ pub struct Step {
     pub ops: Vec<usize>,
     /// The kernel of a product; `None` for every other call.
     pub product: Option<Product>,
-    /// Memory that the product needs beside its operands: behind the rows of this buffer.
+    /// Memory that the call needs beside its operands: behind the rows of this buffer. A delta net that has it is done in chunks.
     pub work: Option<ActId>,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Compiler<'a> {
         if target.fuse {
             order::order(&mut steps, &aliases);
         }
-        work::insert(plan, shape, &mut steps, &mut packed, &mut lists);
+        work::insert(plan, target, shape, &mut steps, &mut packed, &mut lists);
         let scratch = scratch::assign(plan, &packed, &steps, (&aliases, &lists), shape, !target.keep);
         Ok(Schedule { shape, steps, scratch, groupings: choices.groupings })
     }

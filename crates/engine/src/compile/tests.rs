@@ -427,3 +427,17 @@ fn a_row_of_a_hybrid_is_eight_epochs() {
     // The exact policy routes with the sums that many rows have.
     assert!(schedule(&plan, true, 1, 1).steps.iter().all(|s| s.call.name() != "decide"));
 }
+
+/// Delta nets of many rows have memory for their chunks under the fast policy alone.
+#[test]
+fn long_parts_of_a_delta_net_are_done_in_chunks() {
+    let plan = plan_of("qwen35");
+    let chunked = |s: Schedule| {
+        let mut nets = s.steps.iter().filter(|s| s.call.name() == "delta_net").peekable();
+        assert!(nets.peek().is_some());
+        nets.map(|s| s.work.is_some()).collect::<BTreeSet<bool>>()
+    };
+    assert_eq!(chunked(fast(&plan, true, 512, 1)), [true].into());
+    assert_eq!(chunked(fast(&plan, true, 64, 1)), [false].into());
+    assert_eq!(chunked(schedule(&plan, true, 512, 1)), [false].into());
+}

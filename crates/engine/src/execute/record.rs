@@ -128,7 +128,7 @@ impl<'a> Recording<'a> {
         Ok(Some(self.mat(self.executor.plan.logits)?.bytes(rows)?))
     }
 
-    /// The memory of a product beside its operands.
+    /// The memory of a call beside its operands.
     fn work(&self, step: &Step) -> Result<Option<Slice>, Error> {
         let Some(act) = step.work else { return Ok(None) };
         let offset = self.place(Cols { act, first: 0, width: 1 })?.behind();
@@ -236,7 +236,7 @@ impl<'a> Recording<'a> {
             Call::AttentionInput { .. } | Call::Attention { .. } | Call::DecodeAttention { .. } => {
                 self.attention(rec, label, &step.call, row_info, rows)?;
             }
-            Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, &step.call, rows)?,
+            Call::Conv { .. } | Call::DeltaNet { .. } => self.recurrent(rec, label, step, rows)?,
             Call::Route { .. }
             | Call::Decide { .. }
             | Call::ExpertLinear { .. }
@@ -254,10 +254,10 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    fn recurrent(&self, rec: &mut Recorder, label: &str, call: &Call, rows: u32) -> Result<(), Error> {
+    fn recurrent(&self, rec: &mut Recorder, label: &str, step: &Step, rows: u32) -> Result<(), Error> {
         let (k, plan, buffers) = (self.kernels, &self.executor.plan, &self.executor.buffers);
         let parts = buffers.parts.of(&self.executor.extents, rows);
-        match *call {
+        match step.call {
             Call::Conv { x, weight, state, norms, out } => {
                 let (x, out, state) = (self.mat(x)?, self.mat(out)?, &buffers.states[state.index()]);
                 let (taps, weight) = (plan.weight(weight).k, self.vector(weight));
@@ -289,9 +289,12 @@ impl<'a> Recording<'a> {
                     out: self.mat(out)?,
                     rows,
                 };
-                recurrent::delta_net::record(k, rec, label, &args)?;
+                match self.work(step)? {
+                    Some(work) => recurrent::chunked::record(k, rec, label, &args, &work)?,
+                    None => recurrent::delta_net::record(k, rec, label, &args)?,
+                }
             }
-            _ => return Err(Error::Option(format!("`{}` is not recurrent", call.name()))),
+            _ => return Err(Error::Option(format!("`{}` is not recurrent", step.call.name()))),
         }
         Ok(())
     }

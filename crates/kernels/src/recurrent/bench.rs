@@ -1,11 +1,20 @@
 //! Measuring the scan of a delta net over the rows of one sequence.
 
 use super::delta_net::{Args, Cut, Gates, Shape, record_cut};
-use super::{PartRows, Parts, RunTable};
+use super::{PartRows, Parts, RunTable, chunked};
 use crate::rounds::{Round, fill, rounds};
 use crate::{Error, Kernels, Mat};
 use std::time::Duration;
 use zinc_vulkan::{MemoryKind, RecorderOptions};
+
+/// How rows are done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One after the other, states shared out so.
+    Rows(Cut),
+    /// In chunks.
+    Chunks,
+}
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
@@ -14,21 +23,23 @@ pub struct BenchShape {
     pub shape: Shape,
     /// Rows of one sequence.
     pub rows: u32,
-    /// How states are shared out; as usual where `None`.
-    pub cut: Option<Cut>,
+    /// How they are done; one after the other as usual where `None`.
+    pub form: Option<Form>,
     /// Measurements.
     pub repeats: u32,
 }
 
 /// Times of a scan.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BenchTiming {
-    /// How states were shared out.
-    pub cut: Cut,
+    /// How rows were done.
+    pub form: Form,
     /// Bytes of states read and written: each once, whatever the rows.
     pub state_bytes: u64,
     /// Bytes of rows read and written at least: queries, keys, values, gates, results.
     pub row_bytes: u64,
+    /// Of the median: microseconds of each dispatch, where the device has timestamps.
+    pub dispatches: Vec<f64>,
     /// Median time, in microseconds.
     pub median_us: f64,
     /// The shortest.
@@ -45,9 +56,9 @@ const WARM_UP: Duration = Duration::from_millis(100);
 pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error> {
     let &BenchShape { shape, rows, .. } = bench;
     let device = kernels.device();
-    let cut = match bench.cut {
-        Some(cut) => cut,
-        None => Cut::of(kernels, &shape)?,
+    let form = match bench.form {
+        Some(form) => form,
+        None => Form::Rows(Cut::of(kernels, &shape)?),
     };
     let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
     let floats = |n: u64, label| Ok::<_, Error>(device.alloc(MemoryKind::Device, 4 * n.max(4), label)?.all());
@@ -87,15 +98,26 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     };
     let options = RecorderOptions { label: "bench scan".into(), timestamps: true, ..Default::default() };
     let mut rec = device.recorder(&options)?;
-    record_cut(kernels, &mut rec, "scan", &args, cut)?;
+    match form {
+        Form::Rows(cut) => record_cut(kernels, &mut rec, "scan", &args, cut, u32::MAX)?,
+        Form::Chunks => {
+            let bytes = chunked::work_bytes(kernels.policy(), &shape, rows);
+            let work = device.alloc(MemoryKind::Device, bytes, "bench chunks")?.all();
+            chunked::record(kernels, &mut rec, "scan", &args, &work)?;
+        }
+    }
     let commands = rec.finish()?;
 
     let time = |r: &Round| if r.dispatches.is_empty() { r.wall } else { r.dispatches.iter().sum() };
-    let mut times: Vec<f64> = rounds(device, &commands, WARM_UP, bench.repeats)?.iter().map(time).collect();
+    let mut measured = rounds(device, &commands, WARM_UP, bench.repeats)?;
+    measured.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let dispatches = measured[measured.len() / 2].dispatches.clone();
+    let mut times: Vec<f64> = measured.iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     let row = u64::from(2 * keys) + u64::from(2 * values) + u64::from(2 * shape.heads);
     Ok(BenchTiming {
-        cut,
+        form,
+        dispatches,
         state_bytes: 2 * 4 * states,
         row_bytes: 4 * u64::from(rows) * row,
         median_us: times[times.len() / 2],

@@ -8,12 +8,15 @@
 //
 // Where parts have one row, the heads' norm and gate can follow in the same dispatch.
 //
+// Parts longer than `most` are left to delta_chunks.comp.
+//
 // The next row's q, k and v are loaded while a row is computed. The gates of as many rows as a subgroup has lanes are computed at a time.
 #include "types.glsl"
 #include "chunk.glsl"
 #include "activation.glsl"
 #include "gate.glsl"
 #include "runs.glsl"
+#include "gates.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const uint KEY_SIZE = 128;
@@ -52,24 +55,17 @@ layout(push_constant, scalar) uniform Push {
     CommonU32 done; // slices of a part's head that are done; 0 before and after
     uint parts;
     float eps;
+    uint most; // rows of a part; longer ones are done in chunks
 } p;
 
 const uint QUADS = KEY_SIZE / (4 * LANES); // of a lane
 const uint SUMS = 2 * COLUMNS + 1;
 
-// ln(1 + e) for 0 <= e <= 1 by the series of 2·artanh(e / (2 + e)): Vulkan's log is coarse near 1.
-float log_1_plus(float e) {
-    float s = e / (2.0 + e), square = s * s, series = 1.0 / 17.0;
-    [[unroll]] for (int n = 15; n > 0; n -= 2) series = fma(series, square, 1.0 / float(n));
-    return 2.0 * s * series;
-}
-
 // Decay and rate of a row.
 vec2 gates(uint row, uint head) {
-    uint at = head / GATE_PART * 2 * GATE_PART + head % GATE_PART;
-    float x = p.alpha.v[row * ALPHA_STRIDE + at] + p.dt_bias.v[head];
-    float softplus = max(x, 0.0) + log_1_plus(exp(-min(abs(x), 80.0)));
-    return vec2(exp(min(softplus * p.a.v[head], 80.0)), sigmoid(p.beta.v[row * BETA_STRIDE + at]));
+    uint at = gate_column(head, GATE_PART);
+    float decay = log_decay(p.alpha.v[row * ALPHA_STRIDE + at], p.dt_bias.v[head], p.a.v[head]);
+    return vec2(exp(min(decay, 80.0)), sigmoid(p.beta.v[row * BETA_STRIDE + at]));
 }
 
 void store(uint at, float value) {
@@ -126,7 +122,7 @@ void main() {
     uint slice = group % SLICES, head = group / SLICES % HEADS, part = group / SLICES / HEADS;
     if (part >= p.parts) return;
     Run run = p.runs.v[part];
-    if (run.total == 0) return;
+    if (run.total == 0 || is_chunked(run, p.most)) return;
 
     uint teams = gl_WorkGroupSize.x / LANES;
     uint team = (gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID) / LANES;

@@ -15,6 +15,7 @@ pub(super) const KERNEL: Kernel =
 struct Params {
     parts: u32,
     eps: f32,
+    most: u32,
 }
 
 /// Heads of a delta net.
@@ -98,6 +99,32 @@ pub struct Args<'a> {
     pub rows: u32,
 }
 
+impl<'a> Args<'a> {
+    /// The columns from the first alpha and from the first beta on, and how many come in turn, where all widths fit.
+    pub(super) fn checked_gates(&self) -> Result<(Mat<'a>, Mat<'a>, u32), Unsupported> {
+        let shape = &self.shape;
+        let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
+        let (alpha, beta, part) = match self.gates {
+            Gates::Apart { alpha, beta } => (alpha, beta, shape.heads),
+            Gates::Mixed { both, part }
+                if part > 0 && shape.heads.is_multiple_of(part) && both.width > part =>
+            {
+                let width = both.width - part;
+                (Mat { offset: both.offset + part, width, ..both }, Mat { width, ..both }, part)
+            }
+            Gates::Mixed { both, part } => {
+                return refuse("delta_net", format!("{} gates by {part} for {shape:?}", both.width));
+            }
+        };
+        let gates = if part == shape.heads { shape.heads } else { 2 * shape.heads - part };
+        let widths = [self.q.width, self.k.width, self.v.width, self.out.width, alpha.width, beta.width];
+        if widths != [keys, keys, values, values, gates, gates] {
+            return refuse("delta_net", format!("columns {widths:?} for {shape:?}"));
+        }
+        Ok((alpha, beta, part))
+    }
+}
+
 /// How a head's states are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
@@ -163,34 +190,21 @@ pub fn select(subgroup_size: u32, shape: &Shape) -> Result<u32, Unsupported> {
 /// # Errors
 /// Widths that do not fit, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    record_cut(k, rec, label, args, Cut::of(k, &args.shape)?)
+    record_cut(k, rec, label, args, Cut::of(k, &args.shape)?, u32::MAX)
 }
 
-/// As [`record`], shared out otherwise.
+/// As [`record`], shared out otherwise, and only for parts of at most `most` rows.
 pub(super) fn record_cut(
     k: &Kernels,
     rec: &mut Recorder,
     label: &str,
     args: &Args<'_>,
     Cut { lanes, columns, threads }: Cut,
+    most: u32,
 ) -> Result<(), Error> {
     let (shape, rows) = (&args.shape, args.rows);
-    let (keys, values) = (shape.key_heads * shape.key_size, shape.heads * shape.value_size);
-    let (alpha, beta, gate_part) = match args.gates {
-        Gates::Apart { alpha, beta } => (alpha, beta, shape.heads),
-        Gates::Mixed { both, part } if part > 0 && shape.heads.is_multiple_of(part) && both.width > part => {
-            let width = both.width - part;
-            (Mat { offset: both.offset + part, width, ..both }, Mat { width, ..both }, part)
-        }
-        Gates::Mixed { both, part } => {
-            return Ok(refuse("delta_net", format!("{} gates by {part} for {shape:?}", both.width))?);
-        }
-    };
-    let gates = if gate_part == shape.heads { shape.heads } else { 2 * shape.heads - gate_part };
-    let widths = [args.q.width, args.k.width, args.v.width, args.out.width, alpha.width, beta.width];
-    if widths != [keys, keys, values, values, gates, gates] {
-        return Ok(refuse("delta_net", format!("columns {widths:?} for {shape:?}"))?);
-    }
+    let values = shape.heads * shape.value_size;
+    let (alpha, beta, gate_part) = args.checked_gates()?;
     let slices = shape.value_size.div_ceil(threads / lanes * columns);
     let mut aligned = args.q.is_vec4(rows) && args.k.is_vec4(rows);
     if let Some(n) = args.norm {
@@ -206,7 +220,7 @@ pub(super) fn record_cut(
     let norm =
         args.norm.map(|n| Ok::<_, Error>((n.weight, n.gate.bytes(rows)?, n.out.bytes(rows)?))).transpose()?;
     let done = args.norm.map(|_| k.counters(args.parts.count * shape.heads)).transpose()?;
-    let params = Params { parts: args.parts.count, eps: args.norm.map_or(0.0, |n| n.eps) };
+    let params = Params { parts: args.parts.count, eps: args.norm.map_or(0.0, |n| n.eps), most };
     let groups = u64::from(args.parts.count) * u64::from(shape.heads) * u64::from(slices);
     k.launch(
         rec,

@@ -4,6 +4,7 @@
 //! delta net `[head][value][key]`.
 
 pub mod bench;
+pub mod chunked;
 pub mod conv;
 pub mod delta_net;
 pub mod reference;
@@ -16,7 +17,7 @@ pub use suite::suite;
 use zinc_vulkan::Slice;
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[conv::KERNEL, delta_net::KERNEL];
+pub const KERNELS: &[Kernel] = &[conv::KERNEL, delta_net::KERNEL, chunked::PREPARE, chunked::KERNEL];
 
 /// The parts of a step on the device.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,12 @@
 //! up the step; and one step against many, bit for bit.
 
 use super::delta_net::{Gates, Norm, Shape};
-use super::{NO_STATE, PartRows, Parts, Run, RunTable, conv, delta_net, reference};
+use super::{NO_STATE, PartRows, Parts, Run, RunTable, chunked, conv, delta_net, reference};
 use crate::norm::{gated_rms_norm, l2_norm};
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
-use crate::{Kernels, Mat};
+use crate::{Error, Kernels, Mat};
 use zinc_testkit::{Rng, shape_classes, tolerance::ACTIVATION_REL, tolerance::RECURRENT_REL};
-use zinc_vulkan::Slice;
+use zinc_vulkan::{Recorder, Slice};
 
 /// Every case of this family.
 pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
@@ -60,9 +60,34 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
                 .case(format!("delta_net {shape:?}, normed, {layout:?}"), |s| normed_scan(s, &shape, layout));
         }
     }
+    chunks(&mut suite, &qwen);
     suite.case("delta_net in steps", |s| scan_in_steps(s, &qwen));
     suite.case("delta_net of extreme gates", |s| extremes(s));
     suite.finish()
+}
+
+/// Parts in chunks: around a chunk, several at once, short ones beside them.
+fn chunks(suite: &mut Suite<'_>, qwen: &Shape) {
+    let chunk = chunked::CHUNK as usize;
+    let small = Shape { heads: 2, key_heads: 1, key_size: 32, value_size: 64, grouped: false };
+    for rows in shape_classes(chunk) {
+        let one = Split { filler: rows % 2, parts: vec![(rows - 1, 1)] };
+        suite.case(format!("delta_net {rows} rows in chunks"), |s| {
+            in_chunks(s, &small, &one, Layout::Columns, 0)
+        });
+    }
+    let several =
+        Split { filler: 3, parts: vec![(1, 0), (70, 1), (0, 130), (2, 0), (63, 1), (20, 9), (128, 3)] };
+    let narrow = Shape { key_size: 96, value_size: 32, ..small };
+    for (shape, layout, most) in [
+        (*qwen, Layout::Columns, 0),
+        (Shape { grouped: true, ..*qwen }, Layout::Unaligned, 63),
+        (narrow, Layout::Unaligned, 0),
+    ] {
+        suite.case(format!("delta_net {shape:?}, parts above {most} in chunks, {layout:?}"), |s| {
+            in_chunks(s, &shape, &several, layout, most)
+        });
+    }
 }
 
 /// Rows of a step: rows of nobody, then those of the parts (without and with logits).
@@ -326,6 +351,24 @@ impl Inputs {
         layout: Layout,
         norm: Option<Norm<Mat<'_>, &Slice>>,
     ) -> Result<Placed, Failure> {
+        let record = |rec: &mut Recorder, args: &delta_net::Args<'_>| {
+            delta_net::record(s.kernels(), rec, "delta_net", args)
+        };
+        self.run_by(s, shape, table, state, layout, norm, &record)
+    }
+
+    /// Runs what `record` records.
+    #[allow(clippy::too_many_arguments)] // the case, and what is tried
+    fn run_by(
+        &self,
+        s: &Suite<'_>,
+        shape: &Shape,
+        table: &Table,
+        state: &Slice,
+        layout: Layout,
+        norm: Option<Norm<Mat<'_>, &Slice>>,
+        record: &dyn Fn(&mut Recorder, &delta_net::Args<'_>) -> Result<(), Error>,
+    ) -> Result<Placed, Failure> {
         let on = |h: &Host| s.upload_as(h, layout);
         let (q, k, v, alpha, beta) =
             (on(&self.q)?, on(&self.k)?, on(&self.v)?, on(&self.alpha)?, on(&self.beta)?);
@@ -354,7 +397,7 @@ impl Inputs {
             out: out.mat(),
             rows: table.rows() as u32,
         };
-        s.run(|rec| delta_net::record(s.kernels(), rec, "delta_net", &args))?;
+        s.run(|rec| record(rec, &args))?;
         Ok(out)
     }
 }
@@ -364,12 +407,33 @@ fn state_len(shape: &Shape) -> usize {
 }
 
 fn scan(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout) -> Result<(), Failure> {
+    against_reference(s, shape, split, &|inputs, table, state| {
+        inputs.run(s, shape, table, state, layout, None)
+    })
+}
+
+/// The parts of more than `most` rows in chunks, with the memory that they need and no more; the others, row by row, where there are any.
+fn in_chunks(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout, most: u32) -> Result<(), Failure> {
+    against_reference(s, shape, split, &|inputs, table, state| {
+        let bytes = chunked::bytes(shape, chunked::chunks(table.parts().count, most, table.rows() as u32));
+        let work = s.bytes(&vec![0xff; bytes as usize])?;
+        let record = |rec: &mut Recorder, args: &delta_net::Args<'_>| {
+            chunked::record_above(s.kernels(), rec, "delta_net", args, &work, most)
+        };
+        inputs.run_by(s, shape, table, state, layout, None, &record)
+    })
+}
+
+/// What a kernel gives for inputs, a step's table and states.
+type Kernel<'a> = dyn Fn(&Inputs, &Table, &Slice) -> Result<Placed, Failure> + 'a;
+
+fn against_reference(s: &Suite<'_>, shape: &Shape, split: &Split, run: &Kernel<'_>) -> Result<(), Failure> {
     let mut rng = s.rng();
     let table = Table::new(s, split)?;
     let inputs = Inputs::random(&mut rng, shape, table.rows());
     let mut states = rng.normals(table.slots * state_len(shape), 1.0);
     let state_on = s.values(&states)?;
-    let out = inputs.run(s, shape, &table, &state_on, layout, None)?;
+    let out = run(&inputs, &table, &state_on)?;
 
     let (old, width) = (states.clone(), inputs.v.width);
     let mut want = Host { width, data: vec![0.0; table.rows() * width] };

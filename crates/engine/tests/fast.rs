@@ -57,13 +57,13 @@ fn experts_are_within_the_tolerance() {
     zinc_vulkan::testing::assert_valid();
 }
 
-/// Long parts of delta nets in chunks, and the states that they leave: the reference's tokens go on from there.
+/// Long parts of delta nets in chunks, and the states that they leave: the second step of two begins with them.
 #[test]
 fn delta_nets_in_chunks_are_within_the_tolerance() {
     for fixture in ["qwen35", "qwen3next"].into_iter().flat_map(|name| fixtures(name).into_iter().take(1)) {
         let options = LoadOptions { chunk: Some(176), ..options(KvType::F32) };
         let mut engine = vulkan(&fixture.model, &options);
-        let worst = check_fixture(&mut engine, &fixture, &[105, 300], tolerance::LOGITS_FAST);
+        let worst = check_fixture(&mut engine, &fixture, &[300], tolerance::LOGITS_FAST);
         println!("{} {}: {worst:.2e}", fixture.name, fixture.quant);
     }
     zinc_vulkan::testing::assert_valid();

@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod chunked;
 pub mod conv;
+mod conv_suite;
 pub mod delta_net;
 pub mod reference;
 mod run;

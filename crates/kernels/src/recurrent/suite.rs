@@ -2,28 +2,18 @@
 //! up the step; and one step against many, bit for bit.
 
 use super::delta_net::{Gates, Norm, Shape};
-use super::{NO_STATE, PartRows, Parts, Run, RunTable, chunked, conv, delta_net, reference};
-use crate::norm::{gated_rms_norm, l2_norm};
+use super::{NO_STATE, PartRows, Parts, Run, RunTable, chunked, conv_suite, delta_net, reference};
+use crate::norm::gated_rms_norm;
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use crate::{Error, Kernels, Mat};
-use zinc_testkit::{Rng, shape_classes, tolerance::ACTIVATION_REL, tolerance::RECURRENT_REL};
+use zinc_testkit::{Rng, shape_classes, tolerance::RECURRENT_REL};
 use zinc_vulkan::{Recorder, Slice};
 
 /// Every case of this family.
 pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     let mut suite = Suite::new(kernels, "recurrent");
     let several = Split { filler: 3, parts: vec![(1, 0), (5, 1), (0, 4), (2, 0), (17, 1)] };
-    for (channels, taps) in [(1, 4), (127, 4), (128, 1), (129, 2), (384, 5)] {
-        suite.case(format!("conv {channels} x {taps}, parts"), |s| convolution(s, channels, taps, &several));
-    }
-    for rows in shape_classes(4) {
-        let one = Split { filler: rows % 3, parts: vec![(rows - 1, 1)] };
-        suite.case(format!("conv 70 x 4, {rows} rows"), |s| convolution(s, 70, 4, &one));
-    }
-    for head_size in [4, 64, 128, 260] {
-        suite.case(format!("conv with norms of heads of {head_size}"), |s| normed(s, head_size, &several));
-    }
-    suite.case("conv in steps", |s| convolution_in_steps(s));
+    conv_suite::cases(&mut suite, &several);
 
     let head = |heads, key_heads, key_size, value_size, grouped| Shape {
         heads,
@@ -91,22 +81,22 @@ fn chunks(suite: &mut Suite<'_>, qwen: &Shape) {
 }
 
 /// Rows of a step: rows of nobody, then those of the parts (without and with logits).
-struct Split {
-    filler: usize,
-    parts: Vec<(usize, usize)>,
+pub(super) struct Split {
+    pub filler: usize,
+    pub parts: Vec<(usize, usize)>,
 }
 
 /// A step's table, on the host and on the device.
-struct Table {
+pub(super) struct Table {
     host: RunTable,
     runs: Slice,
     row_parts: Slice,
-    slots: usize,
+    pub slots: usize,
 }
 
 impl Table {
     /// The parts begin with no state, in the slot that they end in, and in another one's slot, in turn.
-    fn new(s: &Suite<'_>, split: &Split) -> Result<Table, Failure> {
+    pub fn new(s: &Suite<'_>, split: &Split) -> Result<Table, Failure> {
         let part = |(i, &(plain, with_logits)): (usize, &(usize, usize))| {
             let (to, other) = (2 * i as u32 + 1, 2 * i as u32);
             let from = [other, NO_STATE, to][i % 3];
@@ -116,22 +106,22 @@ impl Table {
         Table::of(s, split.filler as u32, &parts, 2 * split.parts.len())
     }
 
-    fn of(s: &Suite<'_>, filler: u32, parts: &[PartRows], slots: usize) -> Result<Table, Failure> {
+    pub fn of(s: &Suite<'_>, filler: u32, parts: &[PartRows], slots: usize) -> Result<Table, Failure> {
         let mut host = RunTable::new(filler, parts);
         host.runs.push(Run::default()); // an entry that is not used
         Ok(Table { runs: s.values(&host.runs)?, row_parts: s.values(&host.row_parts)?, host, slots })
     }
 
-    fn parts(&self) -> Parts<'_> {
+    pub fn parts(&self) -> Parts<'_> {
         Parts { runs: &self.runs, row_parts: &self.row_parts, count: self.host.runs.len() as u32 }
     }
 
-    fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.host.row_parts.len()
     }
 
     /// For each part with a state: where it is, and its rows.
-    fn each(&self) -> impl Iterator<Item = (Run, Vec<usize>)> {
+    pub fn each(&self) -> impl Iterator<Item = (Run, Vec<usize>)> {
         let used = self.host.runs.iter().filter(|r| r.total > 0 && r.to != NO_STATE);
         used.map(|&r| (r, (0..r.total).map(|t| r.row(t) as usize).collect()))
     }
@@ -143,103 +133,24 @@ fn slot_of(states: &[f32], slots: usize, slot: u32) -> &[f32] {
     &states[slot as usize * n..][..n]
 }
 
-fn before(states: &[f32], slots: usize, from: u32) -> Vec<f32> {
+pub(super) fn before(states: &[f32], slots: usize, from: u32) -> Vec<f32> {
     match from {
         NO_STATE => vec![0.0; states.len() / slots],
         from => slot_of(states, slots, from).to_vec(),
     }
 }
 
-fn put(states: &mut [f32], slots: usize, to: u32, state: &[f32]) {
+pub(super) fn put(states: &mut [f32], slots: usize, to: u32, state: &[f32]) {
     let n = states.len() / slots;
     states[to as usize * n..][..n].copy_from_slice(state);
 }
 
-fn largest(values: &[f32]) -> f32 {
+pub(super) fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |m, v| m.max(v.abs()))
 }
 
-fn convolution(s: &Suite<'_>, channels: usize, taps: usize, split: &Split) -> Result<(), Failure> {
-    let mut rng = s.rng();
-    let table = Table::new(s, split)?;
-    let x = Host::random(&mut rng, table.rows(), channels, 1.0);
-    let weight = rng.normals(channels * taps, 0.5);
-    let mut states = rng.normals(table.slots * (taps - 1) * channels, 1.0);
-    let (weight_on, state_on) = (s.values(&weight)?, s.values(&states)?);
-    let (x_on, out) = (s.upload(&x)?, s.output(table.rows(), channels)?);
-    let args = conv::Args {
-        x: x_on.mat(),
-        weight: &weight_on,
-        taps: taps as u32,
-        state: &state_on,
-        parts: table.parts(),
-        norms: None,
-        out: out.mat(),
-        rows: table.rows() as u32,
-    };
-    s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
-    let mut want = Host { width: channels, data: vec![0.0; table.rows() * channels] };
-    let old = states.clone();
-    for (run, rows) in table.each() {
-        let mut state = before(&old, table.slots, run.from);
-        let inputs: Vec<&[f32]> = rows.iter().map(|&r| &x.data[r * channels..][..channels]).collect();
-        let outputs = reference::conv(&inputs, &weight, taps, &mut state);
-        for (row, values) in rows.iter().zip(outputs) {
-            want.data[row * channels..][..channels].copy_from_slice(&values);
-        }
-        put(&mut states, table.slots, run.to, &state);
-    }
-    let size = largest(&weight) * largest(&x.data).max(largest(&states)) * taps as f32;
-    s.compare(&out, &want, |_, _, _| ACTIVATION_REL * size)?;
-    same(&s.read_values(&state_on)?[..states.len()], &states, "state")
-}
-
-/// Heads normed by the convolution have the bits that they have when normed after it.
-fn normed(s: &Suite<'_>, head_size: usize, split: &Split) -> Result<(), Failure> {
-    let mut rng = s.rng();
-    let table = Table::new(s, split)?;
-    let (taps, heads, values, rows) = (4, 3 * head_size, 2 * head_size + 12, table.rows());
-    let channels = 2 * heads + values;
-    let x = s.upload(&Host::random(&mut rng, rows, channels, 1.0))?;
-    let weight = s.values(&rng.normals(channels * taps, 0.5))?;
-    let states = rng.normals(table.slots * (taps - 1) * channels, 1.0);
-    let (q, k, out) = (s.output(rows, heads)?, s.output(rows, heads)?, s.output(rows, values)?);
-    let (eps, q_scale, k_scale) = (1e-6, 0.25, 1.0);
-    let norms =
-        conv::HeadNorms { q: q.mat(), k: k.mat(), head_size: head_size as u32, eps, q_scale, k_scale };
-    let run = |norms, out: &Placed| {
-        let state = s.values(&states)?;
-        let args = conv::Args {
-            x: x.mat(),
-            weight: &weight,
-            taps: taps as u32,
-            state: &state,
-            parts: table.parts(),
-            norms,
-            out: out.mat(),
-            rows: rows as u32,
-        };
-        s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
-        s.read_values::<f32>(&state)
-    };
-    let mixed = s.output(rows, channels)?;
-    same(&run(Some(norms), &out)?, &run(None, &mixed)?, "state")?;
-    for (first, scale, got) in [(0, q_scale, &q), (heads, k_scale, &k)] {
-        let apart = s.output(rows, heads)?;
-        let mut heads_of = mixed.mat();
-        (heads_of.offset, heads_of.width) = (heads_of.offset + first as u32, heads as u32);
-        let group = head_size as u32;
-        let args = l2_norm::Args { x: heads_of, group, eps, scale, out: apart.mat(), rows: rows as u32 };
-        s.run(|rec| l2_norm::record(s.kernels(), rec, "l2_norm", &args))?;
-        same(&s.read(got)?.data, &s.read(&apart)?.data, "norm")?;
-    }
-    let (values_of, mixed) = (s.read(&out)?, s.read(&mixed)?);
-    let want: Vec<f32> = mixed.rows().flat_map(|row| row[2 * heads..].to_vec()).collect();
-    same(&values_of.data, &want, "values")
-}
-
 /// Whether bits are the same.
-fn same(got: &[f32], want: &[f32], what: &str) -> Result<(), Failure> {
+pub(super) fn same(got: &[f32], want: &[f32], what: &str) -> Result<(), Failure> {
     match got.iter().zip(want).position(|(a, b)| a.to_bits() != b.to_bits()) {
         Some(i) => Err(format!("element {i} of the {what} is {:e} for {:e}", got[i], want[i]).into()),
         None => Ok(()),
@@ -247,11 +158,11 @@ fn same(got: &[f32], want: &[f32], what: &str) -> Result<(), Failure> {
 }
 
 /// Sizes of steps that cut a text in every way around the taps.
-const STEPS: [usize; 8] = [1, 1, 1, 2, 3, 4, 17, 8];
+pub(super) const STEPS: [usize; 8] = [1, 1, 1, 2, 3, 4, 17, 8];
 
 /// The rows of a text in one step and in [`STEPS`] give the same bits, as results and as the state of `state` elements that is left. `run` takes the first
 /// row, the table of a part of so many rows, and the states, of which a part leaves number 1.
-fn in_steps(
+pub(super) fn in_steps(
     s: &Suite<'_>,
     state: usize,
     run: impl Fn(usize, usize, &Table, &Slice) -> Result<Vec<f32>, Failure>,
@@ -270,22 +181,6 @@ fn in_steps(
     same(&stepped, &at_once, "output")?;
     let [a, b] = [&states[0], &states[1]].map(|st| s.read_values::<f32>(st));
     same(&b?[state..], &a?[state..], "state")
-}
-
-fn convolution_in_steps(s: &Suite<'_>) -> Result<(), Failure> {
-    let mut rng = s.rng();
-    let (channels, taps, all) = (65, 4, STEPS.iter().sum::<usize>());
-    let x = Host::random(&mut rng, all, channels, 1.0);
-    let weight = s.values(&rng.normals(channels * taps, 0.5))?;
-    in_steps(s, (taps - 1) * channels, |first, rows, table, state| {
-        let data = x.data[first * channels..][..rows * channels].to_vec();
-        let (x_on, out) = (s.upload(&Host { width: channels, data })?, s.output(rows, channels)?);
-        let (x, parts) = (x_on.mat(), table.parts());
-        let (taps, rows) = (taps as u32, rows as u32);
-        let args = conv::Args { x, weight: &weight, taps, state, parts, norms: None, out: out.mat(), rows };
-        s.run(|rec| conv::record(s.kernels(), rec, "conv", &args))?;
-        Ok(s.read(&out)?.data)
-    })
 }
 
 /// What a delta net reads, on the host.

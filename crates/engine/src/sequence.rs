@@ -138,9 +138,31 @@ impl Sequence {
         }
     }
 
+    /// Slots of recurrent states that the next steps can write in turn, the next one's first, at most `steps`: so many of the latest states
+    /// are there at a time. For them the sequence gives up what it kept, but for the latest. None where the executor has no slots.
+    pub(crate) fn turns(&mut self, steps: usize) -> Vec<StateRef> {
+        let Some(states) = &mut self.states else { return Vec::new() };
+        let mut turns = vec![states.own.clone()];
+        while turns.len() < steps {
+            match self.pool.take_state() {
+                Some(state) => turns.push(state),
+                None if states.kept.len() > 1 => drop(states.kept.remove(0)),
+                None => break,
+            }
+        }
+        turns
+    }
+
+    /// The step whose tokens are noted next wrote its states to this slot, one of [`Sequence::turns`].
+    pub(crate) fn took(&mut self, turn: StateRef) {
+        if let Some(states) = &mut self.states {
+            states.own = turn;
+        }
+    }
+
     /// The slots of recurrent states that the next step reads and writes; see [`zinc_kernels::recurrent::Run`].
     pub(crate) fn state_slots(&self) -> (u32, u32) {
-        let number = |state: Option<&StateRef>| state.map_or(NO_STATE, |s| s.0.number);
+        let number = |state: Option<&StateRef>| state.map_or(NO_STATE, StateRef::number);
         let states = self.states.as_ref();
         (number(states.and_then(|s| s.now.as_ref())), number(states.map(|s| &s.own)))
     }
@@ -254,6 +276,10 @@ struct StateSlot {
 }
 
 impl StateRef {
+    pub(crate) fn number(&self) -> u32 {
+        self.0.number
+    }
+
     fn is(&self, other: &StateRef) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -10,6 +10,9 @@ use zinc_engine::{
 };
 use zinc_testkit::fixtures;
 
+/// Bytes of a sequence's states: three delta nets of 4 heads of 128 x 128 with 3 inputs of 2·256 + 512 channels.
+const STATE: u64 = 3 * 4 * (4 * 128 * 128 + 3 * 1024);
+
 fn engine_with(change: impl FnOnce(&mut LoadOptions)) -> Engine {
     let mut options = common::options(KvType::F16);
     (options.chunk, options.context) = (Some(24), Some(160));
@@ -48,14 +51,22 @@ fn generate(
     (ids, stats)
 }
 
-/// A generation that is broken off leaves the states of the tokens that it gave: the next turn computes what is new, with the bits of a
-/// cold run.
+/// A generation that is broken off leaves the states of the tokens that it gave, however many steps were on the queue: the next turn
+/// computes what is new, with the bits of a cold run.
 #[test]
 fn a_second_turn_computes_only_its_new_tokens() {
-    let mut engine = engine_with(|_| ());
+    let submissions = [0, 1, 3].map(second_turn);
+    // A step ahead for each slot more, up to two.
+    assert_eq!(submissions, [0, 1, 2].map(|ahead| submissions[0] + ahead));
+}
+
+/// Two turns where there is memory for so many more states; the submissions of the first.
+fn second_turn(spare_states: u64) -> u64 {
+    let mut engine = engine_with(|o| o.checkpoint_bytes = spare_states * STATE);
     let mut sequence = engine.sequence().unwrap();
     let mut conversation = text(7, 40);
     let (said, stats) = generate(&mut engine, &mut sequence, &conversation, 6, false);
+    let submissions = stats.submissions;
     assert_eq!((stats.prompt_tokens, stats.reused_tokens, said.len()), (40, 0, 6));
     conversation.extend(&said);
     assert_eq!(sequence.tokens(), &conversation[..45], "the last token was never computed");
@@ -78,6 +89,7 @@ fn a_second_turn_computes_only_its_new_tokens() {
         feed = vec![id];
     }
     zinc_vulkan::testing::assert_valid();
+    submissions
 }
 
 /// A prompt that differs from the last one near its end alone, as where a template drops reasoning.
@@ -195,9 +207,7 @@ fn memory_is_planned_for_states() {
     (options.context, options.sequences, options.checkpoint_bytes) = (Some(160), 2, 3 << 20);
     let engine = vulkan(&fixtures("qwen35")[0].model, &options);
     let item = |name: &str| engine.summary().memory.iter().find(|i| i.0 == name).unwrap().1;
-    // Three delta nets of 4 heads of 128 x 128 with 3 inputs of 2·256 + 512 channels.
-    let state = 3 * 4 * (4 * 128 * 128 + 3 * 1024);
-    assert_eq!(item("states"), state * (2 + (3 << 20) / state));
+    assert_eq!(item("states"), STATE * (2 + (3 << 20) / STATE));
     // One layer of one KV head of 256, two sequences of 10 pages and the page of rows that fill up a step.
     assert_eq!(item("KV cache"), 2 * 256 * 2 * 16 * (2 * 10 + 1));
 }

@@ -1,6 +1,6 @@
 //! Looking inside: the rows of the caches, and the outputs of every call of a step that keeps them. Validate mode is made of it.
 
-use super::step::{Held, Key, Tail};
+use super::step::{Held, Input, Key, Tail};
 use super::{Executor, Schedule};
 use crate::batch::Part;
 use crate::compile::Place;
@@ -230,7 +230,7 @@ impl Executor {
             self.device.alloc(MemoryKind::Device, schedule.scratch.bytes, "kept activations")?.all();
         self.run("spoil activations", |recorder| Ok(recorder.fill(&scratch, UNWRITTEN)?))?;
         let tail = Tail::Host { rows: false, candidates: false };
-        let key = Key { shape, tail, input: Some(slot), keys };
+        let key = Key { shape, tail, input: Input::All(slot), keys };
         let program = self.record_schedule(&schedule, &scratch, key, false)?;
         self.submit_and_wait(&program.commands)?;
         self.steps += 1;

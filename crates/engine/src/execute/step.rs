@@ -6,7 +6,7 @@ use crate::batch::{Part, PartOutput};
 use crate::compile::{Schedule, Shape};
 use crate::{Error, OpTime, Sampler, Sequence, Want};
 use zinc_kernels::RowInfo;
-use zinc_kernels::recurrent::RunTable;
+use zinc_kernels::recurrent::{PartRows, RunTable};
 use zinc_kernels::sample::argmax::NO_TOKEN;
 use zinc_vulkan::{Commands, Recorder, RecorderOptions, Slice, Ticket};
 
@@ -19,6 +19,8 @@ pub enum Source<'a> {
     Device {
         /// The position.
         position: u32,
+        /// The slots of recurrent states that the step reads and writes, where there are any.
+        states: Option<(u32, u32)>,
     },
 }
 
@@ -36,13 +38,23 @@ pub enum Tail {
     Greedy,
 }
 
+/// What a recording begins with, of an input slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Input {
+    /// Nothing: the step before left its row.
+    None,
+    /// Where recurrent states are; the step before left its row.
+    Parts(usize),
+    /// Rows, page table, and where recurrent states are.
+    All(usize),
+}
+
 /// What distinguishes recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub shape: Shape,
     pub tail: Tail,
-    /// The input slot that it begins with; `None` where the step before left its rows.
-    pub input: Option<usize>,
+    pub input: Input,
     /// Keys that attention looks at, at most.
     pub keys: u32,
 }
@@ -72,9 +84,15 @@ impl Executor {
                 let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
                 let slot = self.write_inputs(batch, shape)?;
                 let end = batch.rows.iter().map(|r| r.position + 1).max();
-                (shape, end.unwrap_or(0), Some(slot))
+                (shape, end.unwrap_or(0), Input::All(slot))
             }
-            Source::Device { position } => (Shape { rows: 1, logit_rows: 1 }, position + 1, None),
+            Source::Device { position, states } => {
+                let input = match states {
+                    Some(slots) => Input::Parts(self.write_parts(slots)?),
+                    None => Input::None,
+                };
+                (Shape { rows: 1, logit_rows: 1 }, position + 1, input)
+            }
         };
         let key = Key { shape, tail, input, keys: self.key_bucket(end) };
         if !self.programs.contains(&key) {
@@ -99,20 +117,34 @@ impl Executor {
             logits: program.logits.clone(),
         };
         self.chosen_steps += u64::from(tail == Tail::Greedy);
-        if let Some(slot) = input {
+        if let Input::Parts(slot) | Input::All(slot) = input {
             self.input_tickets[slot] = Some(ticket.clone());
         }
         Ok(ticket)
     }
 
-    /// Writes rows and page table into the next input slot, once the step that read it last is done. Rows that fill up the shape come
-    /// first: token 0 at position 0 of a sequence whose page nobody reads.
-    pub(super) fn write_inputs(&mut self, batch: &Batch, shape: Shape) -> Result<usize, Error> {
+    /// The next input slot, once the step that read it last is done.
+    fn free_input(&mut self) -> Result<usize, Error> {
         let slot = self.next_input;
         self.next_input = (slot + 1) % self.buffers.inputs.len();
         if let Some(ticket) = self.input_tickets[slot].take() {
             ticket.wait()?;
         }
+        Ok(slot)
+    }
+
+    /// Writes the table of a step of one row of one part, which reads and writes these slots, into the next input slot.
+    fn write_parts(&mut self, (from, to): (u32, u32)) -> Result<usize, Error> {
+        let slot = self.free_input()?;
+        let table = RunTable::new(0, &[PartRows { from, to, plain: 0, with_logits: 1 }]);
+        self.buffers.inputs[slot].parts.write(0, &self.extents.part_table(&table))?;
+        Ok(slot)
+    }
+
+    /// Writes rows and page table into the next input slot. Rows that fill up the shape come first: token 0 at position 0 of a sequence
+    /// whose page nobody reads.
+    pub(super) fn write_inputs(&mut self, batch: &Batch, shape: Shape) -> Result<usize, Error> {
+        let slot = self.free_input()?;
         let input = &self.buffers.inputs[slot];
         let filler = RowInfo { sequence: self.extents.sequences, ..RowInfo::default() };
         let mut infos = vec![filler; shape.rows as usize - batch.rows.len()];
@@ -143,12 +175,15 @@ impl Executor {
         let label = format!("step of {} rows", key.shape.rows);
         let options = RecorderOptions { label, timestamps, simultaneous: true, max_cost: Some(cost::MOST) };
         let mut recorder = self.device.recorder(&options)?;
-        if let Some(slot) = key.input {
+        if let Input::All(slot) = key.input {
             let input = &self.buffers.inputs[slot];
             let bytes = u64::from(key.shape.rows) * RowInfo::BYTES;
             let offset = input.rows.len() - bytes;
             recorder.copy(&input.rows.slice(offset, bytes)?, &self.buffers.rows.slice(offset, bytes)?)?;
             recorder.copy(&input.pages, &self.buffers.pages)?;
+        }
+        if let Input::Parts(slot) | Input::All(slot) = key.input {
+            let input = &self.buffers.inputs[slot];
             let bytes = self.extents.part_bytes(key.shape.rows);
             if bytes > 0 {
                 recorder.copy(&input.parts.slice(0, bytes)?, &self.buffers.parts.all.slice(0, bytes)?)?;
@@ -233,7 +268,7 @@ impl Executor {
         let tokens = vec![0; rows as usize];
         let batch = self.batch(&[Part { sequence, tokens: &tokens, want: Want::Candidates }]);
         let shape = self.widths.shape(rows, 1);
-        let input = Some(self.write_inputs(&batch, shape)?);
+        let input = Input::All(self.write_inputs(&batch, shape)?);
         let tail = Tail::Host { rows: false, candidates: true };
         let program = self.record(Key { shape, tail, input, keys }, true)?;
         // The first submission warms up; the second is the one that counts.

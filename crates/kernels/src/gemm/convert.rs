@@ -10,6 +10,8 @@ pub(super) const KERNEL: Kernel =
 
 /// Invocations of a workgroup at most, which has one row.
 const THREADS: u32 = 256;
+/// Groups of four elements that an invocation keeps at most: rows of 16,384 elements are read once.
+const MOST_KEPT: u32 = 16;
 
 /// `rows` rows of `k` elements in f16, each padded with zeros to a multiple of 64, then an f32 a row: what its elements are to be multiplied with.
 #[derive(Debug, Clone, Copy)]
@@ -123,14 +125,17 @@ pub fn convert(
     }
     let params = Params { k, x_stride: x.stride, pitch: Packed::pitch(k) / 4, rows, parts };
     let [gx, gy] = fold_groups(rows);
+    let threads = kernels.threads(THREADS.min(Packed::pitch(k) / 4));
+    let kept = params.pitch.div_ceil(threads);
     kernels.launch(
         rec,
         &Launch {
             kernel: &KERNEL,
             variant: &[],
             specialization: &[
-                (0, kernels.threads(THREADS.min(Packed::pitch(k) / 4))),
+                (0, threads),
                 (1, u32::from(x.is_vec4(x_rows) && (parts == 1 || k.is_multiple_of(4)))),
+                (2, if kept <= MOST_KEPT { kept } else { 0 }),
             ],
             bindings: &[Binding::read(&x.bytes(x_rows)?), Binding::write(&values), Binding::write(&scales)],
             params: bytemuck::bytes_of(&params),

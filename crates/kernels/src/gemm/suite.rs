@@ -302,7 +302,7 @@ fn epilogues(s: &mut Suite<'_>, tile: Tile) {
 
 /// Every element is what f16 makes of it under the row's power of two, and what pads a row is zero.
 fn conversions(s: &mut Suite<'_>) {
-    for (k, layout) in [1, 4, 63, 64, 65, 1000, 4096]
+    for (k, layout) in [1, 4, 63, 64, 65, 1000, 4096, 17_000]
         .into_iter()
         .flat_map(|k| [Layout::Columns, Layout::Unaligned].map(|layout| (k, layout)))
     {

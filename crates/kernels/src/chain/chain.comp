@@ -1,6 +1,8 @@
 #version 460
-// What becomes of a row, stage by stage, with the row in registers: the stages are specialisation constants, their operands the next of the
-// addresses. A subgroup or a workgroup works on a row, its lanes taking the columns that they take in norm.comp, so sums have the same order.
+// What becomes of a row, stage by stage, with the row in registers: the stages are specialisation constants, with the numbers of their first
+// operands. A subgroup or a workgroup works on a row, its lanes taking the columns that they take in norm.comp, so sums have the same order.
+//
+// Operands can be asked for before the first stage: of a few rows each would wait for memory in turn, behind the reductions before it.
 // variants: TEAM=subgroup|workgroup
 #include "types.glsl"
 #include "chunk.glsl"
@@ -28,6 +30,10 @@ layout(constant_id = 16) const uint GATE_STRIDE = 1;
 layout(constant_id = 17) const uint GATE_FIRST = 0;
 layout(constant_id = 18) const uint AHEAD = 1; // slots of experts whose rows are loaded before the first is added
 layout(constant_id = 19) const uint GATE_ROW = 1; // columns from a row of gates to the next
+// A bit an operand:
+layout(constant_id = 20) const uint OF_ROWS = 0; // it has a row for each row; else it is a vector
+layout(constant_id = 21) const uint WIDE_AHEAD = 0; // it is as wide as the row, and loaded before the first stage
+layout(constant_id = 22) const uint SINGLES = 0; // one element a row is read, before the first stage
 
 // `Stage::code`.
 const uint LOAD = 1, EXPERTS = 2, EXPERTS_SCALED = 3, ADD = 4, ADD_GATED = 5, ADD_NORMED = 6, NORM = 7, SCALE = 8, SCALE_BY = 9, STORE = 10,
@@ -45,11 +51,9 @@ layout(push_constant, scalar) uniform Push {
 
 vec4 row[CHUNKS];
 vec4 other[CHUNKS]; // what is added, and what was stored last
-uint lane, lanes, number, next = 0;
-
-uvec2 operand() {
-    return p.at[next++];
-}
+vec4 ahead[13 * CHUNKS];
+float single[13];
+uint lane, lanes, number;
 
 // A product is not contracted with the sum that it goes into: operations apart cannot do so either.
 void add(uint i, vec4 v) {
@@ -57,15 +61,36 @@ void add(uint i, vec4 v) {
     row[i] = sum;
 }
 
-// A lane's columns number `i` of a row of a matrix without gaps, 0 beyond the end.
-vec4 columns(uvec2 from, uint first, uint i) {
+// A lane's columns number `i` from element `first` on, 0 beyond the end of the row. Without a branch, so that loads are asked for one behind the other.
+vec4 columns_from(uvec2 from, uint first, uint i) {
     uint c = lane + i * lanes;
-    return 4 * c < p.width ? load4(F32In(from), first + 4 * c, p.width - 4 * c) : vec4(0.0);
+    vec4 v = vec4(0.0);
+    if (ALIGNED) v = Vec4In(from).v[first / 4 + min(c, p.width / 4 - 1)];
+    else if (4 * c < p.width) v = load4(F32In(from), first + 4 * c, p.width - 4 * c);
+    return 4 * c < p.width ? v : vec4(0.0);
 }
 
-void store(uvec2 to, uint i, vec4 v) {
+bool is(uint set, uint operand) {
+    return (set >> operand & 1) != 0;
+}
+
+// Of operand number `o`, a matrix without gaps or a vector.
+vec4 columns(uint o, uint i) {
+    if (is(WIDE_AHEAD, o)) return ahead[o * CHUNKS + i];
+    return columns_from(p.at[o], is(OF_ROWS, o) ? number * p.width : 0, i);
+}
+
+void fetch(uint o) {
+    if (is(SINGLES, o)) single[o] = F32In(p.at[o]).v[is(OF_ROWS, o) ? number : 0];
+    if (!is(WIDE_AHEAD, o)) return;
+    [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+        ahead[o * CHUNKS + i] = columns_from(p.at[o], is(OF_ROWS, o) ? number * p.width : 0, i);
+    }
+}
+
+void store(uint o, uint i, vec4 v) {
     uint c = lane + i * lanes;
-    if (4 * c < p.width) store4(F32(to), number * p.width + 4 * c, p.width - 4 * c, v);
+    if (4 * c < p.width) store4(F32(p.at[o]), number * p.width + 4 * c, p.width - 4 * c, v);
 }
 
 float team_sum(float v) {
@@ -94,9 +119,8 @@ float row_factor() {
     return norm_factor(squares);
 }
 
-void experts(bool scaled) {
-    uvec2 x = operand(), choice = operand(), factors = uvec2(0);
-    if (scaled) factors = operand();
+void experts(uint o, bool scaled) {
+    uvec2 x = p.at[o], choice = p.at[o + 1];
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] = vec4(0.0);
     for (uint first = 0; first < p.top_k; first += AHEAD) {
         float factor[AHEAD];
@@ -104,9 +128,9 @@ void experts(bool scaled) {
         [[unroll]] for (uint a = 0; a < AHEAD; a++) {
             uint slot = min(first + a, p.top_k - 1), at = 2 * number * p.top_k + slot;
             factor[a] = F32In(choice).v[at + p.top_k];
-            if (scaled) factor[a] *= F32In(factors).v[uint(F32In(choice).v[at])];
+            if (scaled) factor[a] *= F32In(p.at[o + 2]).v[uint(F32In(choice).v[at])];
             [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-                part[a * CHUNKS + i] = columns(x, (number * p.top_k + slot) * p.width, i);
+                part[a * CHUNKS + i] = columns_from(x, (number * p.top_k + slot) * p.width, i);
             }
         }
         [[unroll]] for (uint a = 0; a < AHEAD; a++) {
@@ -118,29 +142,27 @@ void experts(bool scaled) {
     }
 }
 
-void add_normed() {
-    uvec2 x = operand(), weight = operand();
+void add_normed(uint o) {
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-        other[i] = columns(x, number * p.width, i);
+        other[i] = columns(o, i);
         squares = square_sum(other[i], squares);
     }
     float factor = norm_factor(squares);
-    [[unroll]] for (uint i = 0; i < CHUNKS; i++) add(i, other[i] * factor * columns(weight, 0, i));
+    [[unroll]] for (uint i = 0; i < CHUNKS; i++) add(i, other[i] * factor * columns(o + 1, i));
 }
 
-void store_normed(bool scaled) {
-    uvec2 weight = operand(), to = operand();
+void store_normed(uint o, bool scaled) {
     float factor = row_factor();
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-        other[i] = row[i] * factor * columns(weight, 0, i);
+        other[i] = row[i] * factor * columns(o, i);
         if (scaled) other[i] *= p.scale;
-        store(to, i, other[i]);
+        store(o + 1, i, other[i]);
     }
 }
 
-void pack() {
-    uvec2 to = operand();
+void pack(uint o) {
+    uvec2 to = p.at[o];
     float greatest = 0.0;
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) greatest = max(greatest, largest_magnitude(other[i]));
     uint exponent = packed_exponent(team_max(greatest));
@@ -152,60 +174,56 @@ void pack() {
     if (lane == 0) F32(address_at(to, p.n_rows, 2 * p.pitch)).v[number] = packed_inverse(exponent);
 }
 
-void dot_stored() {
-    uvec2 weight = operand(), to = operand();
+void dot_stored(uint o) {
     float sum = 0.0;
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-        vec4 w = columns(weight, 0, i);
+        vec4 w = columns(o, i);
         [[unroll]] for (uint e = 0; e < 4; e++) sum = fma(w[e], other[i][e], sum);
     }
     sum = team_sum(sum);
-    if (lane == 0) F32(to).v[number] = sum;
+    if (lane == 0) F32(p.at[o + 1]).v[number] = sum;
 }
 
-void gate() {
-    uvec2 from = operand();
+void gate(uint o) {
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
         uint c = 4 * (lane + i * lanes), at = c / GATE_LEN * GATE_STRIDE + GATE_FIRST + c % GATE_LEN;
         if (c < p.width) {
-            row[i] *= sigmoid(load4(F32In(from), number * GATE_ROW + at, p.width - c));
+            row[i] *= sigmoid(load4(F32In(p.at[o]), number * GATE_ROW + at, p.width - c));
         }
     }
 }
 
-void stage(uint code) {
-    if (code == EXPERTS || code == EXPERTS_SCALED) experts(code == EXPERTS_SCALED);
-    if (code == ADD_NORMED) add_normed();
-    if (code == STORE_NORMED || code == STORE_NORMED_SCALED) store_normed(code == STORE_NORMED_SCALED);
-    if (code == PACK) pack();
-    if (code == DOT) dot_stored();
-    if (code == GATE) gate();
+// Of `Stage::code`, and the number of its first operand.
+void stage(uint code_and_operand) {
+    uint code = code_and_operand & 15, o = code_and_operand >> 4;
+    if (code == EXPERTS || code == EXPERTS_SCALED) experts(o, code == EXPERTS_SCALED);
+    if (code == ADD_NORMED) add_normed(o);
+    if (code == STORE_NORMED || code == STORE_NORMED_SCALED) store_normed(o, code == STORE_NORMED_SCALED);
+    if (code == PACK) pack(o);
+    if (code == DOT) dot_stored(o);
+    if (code == GATE) gate(o);
     if (code == LOAD || code == ADD) {
-        uvec2 x = operand();
         [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-            if (code == LOAD) row[i] = columns(x, number * p.width, i);
-            else add(i, columns(x, number * p.width, i));
+            if (code == LOAD) row[i] = columns(o, i);
+            else add(i, columns(o, i));
         }
     }
     if (code == ADD_GATED) {
-        uvec2 x = operand(), gate = operand();
-        vec4 open = sigmoid(vec4(F32In(gate).v[number]));
-        [[unroll]] for (uint i = 0; i < CHUNKS; i++) add(i, columns(x, number * p.width, i) * open);
+        vec4 open = sigmoid(vec4(single[o + 1]));
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) add(i, columns(o, i) * open);
     }
     if (code == NORM) {
-        uvec2 weight = operand();
         float factor = row_factor();
-        [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] = row[i] * factor * columns(weight, 0, i);
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] = row[i] * factor * columns(o, i);
     }
     if (code == SCALE || code == SCALE_BY) {
         float factor = p.scale;
-        if (code == SCALE_BY) factor = F32In(operand()).v[0];
+        if (code == SCALE_BY) factor = single[o];
         [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] *= factor;
     }
     if (code == STORE) {
-        uvec2 to = operand();
         [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-            store(to, i, row[i]);
+            store(o, i, row[i]);
             other[i] = row[i];
         }
     }
@@ -222,6 +240,19 @@ void main() {
     lanes = gl_WorkGroupSize.x;
 #endif
     if (number >= p.n_rows) return;
+    fetch(0);
+    fetch(1);
+    fetch(2);
+    fetch(3);
+    fetch(4);
+    fetch(5);
+    fetch(6);
+    fetch(7);
+    fetch(8);
+    fetch(9);
+    fetch(10);
+    fetch(11);
+    fetch(12);
     stage(STAGE_0);
     stage(STAGE_1);
     stage(STAGE_2);

@@ -19,6 +19,10 @@ const STAGES: usize = 12;
 const ADDRESSES: usize = 13;
 /// Registers of four columns for rows of experts that are on their way: each would wait for the one before.
 const AHEAD: u32 = 16;
+/// Of so many rows at most, operands are loaded before the first stage; more rows hide each other's waits, and want the registers.
+const FEW_ROWS: u32 = 64;
+/// Registers of four columns for operands that are loaded before the first stage, and for the row, twice.
+const KEPT: u32 = 28;
 /// Columns of a row at most: eight registers of four columns a lane, twice.
 const WIDTH: u32 = 16_384;
 
@@ -131,12 +135,19 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let pitch = Packed::pitch(width);
     let scale = stages.iter().find_map(Stage::scale).unwrap_or(1.0);
     let params = Params { rows, width, top_k, pitch, eps, scale };
-    let mut specialization =
-        vec![(0, team.threads), (1, u32::from(aligned)), (2, (pitch / 4).div_ceil(lanes))];
-    specialization.extend((3..).zip(stages.iter().map(Stage::code)));
+    let chunks = (pitch / 4).div_ceil(lanes);
+    let mut specialization = vec![(0, team.threads), (1, u32::from(aligned)), (2, chunks)];
+    let most = if rows <= FEW_ROWS { (KEPT / chunks).saturating_sub(2) } else { 0 };
+    let sets = OperandSets::of(stages, most);
+    let mut first = 0;
+    for (number, stage) in (3..).zip(stages) {
+        specialization.push((number, stage.code() | first << 4));
+        first += stage.operands().len() as u32;
+    }
     let Parts { stride, first, len } = gate_parts(stages, width);
-    let ahead = (AHEAD / (pitch / 4).div_ceil(lanes)).clamp(1, top_k.max(1));
+    let ahead = (AHEAD / chunks).clamp(1, top_k.max(1));
     specialization.extend([(15, len), (16, stride), (17, first), (18, ahead), (19, gate_row)]);
+    specialization.extend([(20, sets.of_rows), (21, sets.wide_ahead), (22, sets.singles)]);
     k.launch(
         rec,
         &Launch {
@@ -149,6 +160,42 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
             label,
         },
     )
+}
+
+/// Operands by number, a bit each.
+#[derive(Default)]
+struct OperandSets {
+    /// Those that have a row for each row.
+    of_rows: u32,
+    /// Those that are as wide as the row and loaded before the first stage.
+    wide_ahead: u32,
+    /// Those of which one element a row is read.
+    singles: u32,
+}
+
+impl OperandSets {
+    /// With `most` operands loaded before the first stage, the first ones.
+    fn of<M: Copy, V: Copy>(stages: &[Stage<M, V>], most: u32) -> OperandSets {
+        let mut sets = OperandSets::default();
+        let mut bit = 1;
+        for stage in stages {
+            for (i, operand) in stage.operands().into_iter().enumerate() {
+                let of_rows = matches!(operand, Operand::Read(_) | Operand::Write(_));
+                let (single, wide) = match (stage, i) {
+                    _ if matches!(operand, Operand::Write(_)) => (false, false),
+                    (Stage::Experts { .. } | Stage::Gate { .. }, _) => (false, false),
+                    (Stage::ScaleBy { .. }, _) | (Stage::AddGated { .. }, 1) => (true, false),
+                    _ => (false, true),
+                };
+                sets.of_rows |= if of_rows { bit } else { 0 };
+                sets.singles |= if single { bit } else { 0 };
+                let ahead = wide && sets.wide_ahead.count_ones() < most;
+                sets.wide_ahead |= if ahead { bit } else { 0 };
+                bit <<= 1;
+            }
+        }
+        sets
+    }
 }
 
 /// Where a row's gates are.

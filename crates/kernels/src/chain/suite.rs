@@ -44,7 +44,9 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         // Gates in parts are whole chunks of four.
         let parts = |s: &Stage<M, usize>| matches!(s, Stage::Gate { parts: Some(_), .. });
         widths.retain(|w| w.is_multiple_of(4) || !chain.iter().any(parts));
-        for (width, rows) in widths.into_iter().flat_map(|w| [(w, 1), (w, 5)]) {
+        // Of more rows than a few, operands are loaded where they are used.
+        let many = (i > 0).then_some((516, 67));
+        for (width, rows) in widths.into_iter().flat_map(|w| [(w, 1), (w, 5)]).chain(many) {
             suite.case(format!("{name}, {rows} x {width}"), |s| same(s, &chain, width, rows));
         }
     }

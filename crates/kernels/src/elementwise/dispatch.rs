@@ -93,7 +93,7 @@ impl Elementwise<'_> {
             Second::Row(s) => is_vec4(s),
             Second::None | Second::Column(_) | Second::Element(_) => true,
         };
-        let aligned = a.is_vec4(rows) && out.is_vec4(rows) && b_aligned;
+        let aligned = a.is_vec4(rows) && out.is_vec4(rows) && b_aligned && out.width.is_multiple_of(4);
         let bytes = a.bytes(rows)?;
         let (b, b_stride) = match self.b {
             Second::None => (bytes.clone(), 0),

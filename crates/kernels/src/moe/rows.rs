@@ -41,8 +41,7 @@ impl ExpertRows<'_> {
 
     pub fn record(&self, k: &Kernels, rec: &mut Recorder, label: &str) -> Result<(), Error> {
         let &ExpertRows { x, choice, second, out, rows, .. } = self;
-        let aligned =
-            x.is_vec4(rows) && out.is_vec4(rows) && (x.width == self.part() || self.part().is_multiple_of(4));
+        let aligned = x.is_vec4(rows) && out.is_vec4(rows) && self.part().is_multiple_of(4);
         let params = Params {
             n_rows: rows,
             width: out.width,

@@ -89,7 +89,7 @@ impl Norm<'_> {
         let aligned = x.is_vec4(rows)
             && out.is_vec4(rows)
             && self.gate.is_none_or(|g| g.is_vec4(rows))
-            && (groups == 1 || self.group.is_multiple_of(4))
+            && self.group.is_multiple_of(4)
             && self.weight.is_none_or(is_vec4);
         let params = Params {
             group: self.group,

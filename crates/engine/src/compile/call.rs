@@ -4,6 +4,7 @@ use super::chain::Stage;
 use zinc_kernels::elementwise::sigmoid_gate::Parts;
 use zinc_kernels::recurrent::conv::HeadNorms;
 use zinc_kernels::recurrent::delta_net::{self, Gates};
+use zinc_kernels::rope::qk_norm_rope_kv;
 use zinc_plan::{Activation, Cols, HeadOrder, KvId, Pairing, RopeId, RouteOrder, Scalar, StateId, WeightId};
 
 /// One call of a kernel family: an operation of the plan, or several fused ones. Operands are those of [`zinc_plan::Op`].
@@ -54,15 +55,14 @@ pub enum Call {
     Rope { x: Cols, head_size: u32, table: RopeId, pairing: Pairing, out: Cols },
     /// `KvWrite`.
     KvWrite { k: Cols, v: Cols, kv: KvId },
-    /// All between the projections and the attention: the `Slice` that takes query heads from between their gates, norms of query and key heads where there are any, `Rope` of both, `KvWrite`.
+    /// All between the projections and the attention: the `Slice` that takes query heads from between their gates, norms of heads where there are any, `Rope` of queries and keys, `KvWrite`.
     AttentionInput {
         q: Cols,
         /// Each query head of `q` is followed by its gate.
         gated: bool,
         k: Cols,
         v: Cols,
-        /// Weights of the query's and the key's norm, and its eps.
-        norms: Option<(WeightId, WeightId, f32)>,
+        norms: Option<qk_norm_rope_kv::HeadNorms<WeightId>>,
         head_size: u32,
         table: RopeId,
         pairing: Pairing,
@@ -79,12 +79,14 @@ pub enum Call {
         sinks: Option<WeightId>,
         out: Cols,
     },
-    /// [`Call::AttentionInput`], whose query heads nobody else reads, and `Attention`, of one row.
+    /// [`Call::AttentionInput`], whose query heads nobody else reads, `Attention`, and the `SigmoidGate` of its results by the gates that lie between the
+    /// query heads, of one row.
     DecodeAttention {
         q: Cols,
+        gated: bool,
         k: Cols,
         v: Cols,
-        norms: Option<(WeightId, WeightId, f32)>,
+        norms: Option<qk_norm_rope_kv::HeadNorms<WeightId>>,
         table: RopeId,
         pairing: Pairing,
         kv: KvId,

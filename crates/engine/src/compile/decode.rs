@@ -16,12 +16,16 @@ pub(super) fn fuse(plan: &Plan, target: &Target<'_>, shape: Shape, steps: &mut V
     let mut i = 0;
     while i + 1 < steps.len() {
         let (first, second) = (&steps[i].call, &steps[i + 1].call);
-        if let Some(call) = joined(plan, target, first, second).or_else(|| normed_heads(plan, first, second))
-        {
-            let input = steps.remove(i);
-            steps[i].call = call;
-            steps[i].ops.extend(input.ops);
-            steps[i].ops.sort_unstable();
+        let gate = steps.get(i + 2).map(|s| &s.call);
+        let attention = joined(plan, target, first, second, gate);
+        if let Some(call) = attention.or_else(|| normed_heads(plan, first, second)) {
+            let calls = if matches!(call, Call::DecodeAttention { gated: true, .. }) { 3 } else { 2 };
+            let mut ops =
+                steps[i..i + calls].iter_mut().flat_map(|s| std::mem::take(&mut s.ops)).collect::<Vec<_>>();
+            ops.sort_unstable();
+            // A call's memory is that of its results, and it stands where attention stood.
+            steps[i] = Step { call, ops, ..steps[i + 1].clone() };
+            steps.drain(i + 1..i + calls);
         }
         i += 1;
     }
@@ -105,14 +109,29 @@ fn normed_heads(plan: &Plan, net: &Call, norm: &Call) -> Option<Call> {
     fits.then_some(Call::DeltaNet { q, k, v, gates, dt_bias, a, order, state, norm, out })
 }
 
-/// The call that does both, if there is a kernel.
-fn joined(plan: &Plan, target: &Target<'_>, input: &Call, attention: &Call) -> Option<Call> {
-    let &Call::AttentionInput { q, gated: false, k, v, norms, table, pairing, kv, out: turned, .. } = input
+/// The call that does what is between the projections and attention, attention, and the `gate` behind it where there is one, if there is a kernel.
+fn joined(
+    plan: &Plan,
+    target: &Target<'_>,
+    input: &Call,
+    attention: &Call,
+    gate: Option<&Call>,
+) -> Option<Call> {
+    let &Call::AttentionInput { q, gated, k, v, norms, table, pairing, kv, out: turned, .. } = input else {
+        return None;
+    };
+    let &Call::Attention { q: read, kv: seen, heads, scale, softcap, sinks, out: attended } = attention
     else {
         return None;
     };
-    let &Call::Attention { q: read, kv: seen, heads, scale, softcap, sinks, out } = attention else {
-        return None;
+    let out = match gate {
+        _ if !gated => attended,
+        Some(&Call::SigmoidGate { x, gate, parts: Some(p), out }) => {
+            let size = plan.kv(kv).key_size;
+            let fits = (x, gate) == (attended, q) && (p.stride, p.first, p.len) == (2 * size, size, size);
+            fits.then_some(out)?
+        }
+        _ => return None,
     };
     let policy = &target.policy.attention;
     let pairs = plan.rope(table).inverse_frequencies.len() as u32;
@@ -122,11 +141,12 @@ fn joined(plan: &Plan, target: &Target<'_>, input: &Call, attention: &Call) -> O
         target.policy.subgroup_size,
         target.caps,
         &attention_shape(plan, kv, heads),
-        (pairs, norms.is_some()),
+        decode::Around { pairs, norms: norms.is_some(), value_norms: norms.is_some_and(|n| n.values), gated },
         [q, k, v, out].map(stride),
     );
     ((read, seen) == (turned, kv) && supported.is_ok()).then_some(Call::DecodeAttention {
         q,
+        gated,
         k,
         v,
         norms,

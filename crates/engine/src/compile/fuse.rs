@@ -5,6 +5,7 @@ use super::{Call, Shape, Step, experts};
 use zinc_kernels::elementwise::sigmoid_gate::Parts;
 use zinc_kernels::recurrent::conv;
 use zinc_kernels::recurrent::delta_net::Gates;
+use zinc_kernels::rope::qk_norm_rope_kv::HeadNorms;
 use zinc_plan::{Activation, Cols, Op, Plan};
 
 /// The operations that matter, with who reads what.
@@ -198,21 +199,28 @@ fn attention_input(g: &Graph<'_>, i: usize) -> Option<(Call, Vec<usize>)> {
     if (q_size, q_table, q_pairing) != (head_size, table, pairing) || g.rows(q) != g.rows(k) {
         return None;
     }
-    let norm_of = |x: Cols, rope: usize| {
-        let n = g.writer(x).filter(|&n| g.sole_reader(n) == Some(rope))?;
+    // The norm of heads of so many columns that operation `reader` alone reads.
+    let norm_of = |x: Cols, size: u32, reader: usize| {
+        let n = g.writer(x).filter(|&n| g.sole_reader(n) == Some(reader))?;
         match *g.op(n) {
-            Op::RmsNorm { x, weight: Some(w), group, eps, .. } if group == head_size => Some((n, x, w, eps)),
+            Op::RmsNorm { x, weight, group, eps, .. } if group == size => Some((n, x, weight, eps)),
             _ => None,
         }
     };
     let mut ops = vec![rope_q, rope_k, i];
-    let (mut q, mut k, mut norms) = (q_in, k_in, None);
-    if let (Some((nq, xq, wq, eps_q)), Some((nk, xk, wk, eps_k))) =
-        (norm_of(q_in, rope_q), norm_of(k_in, rope_k))
-        && eps_q == eps_k
+    let (mut q, mut k, mut v, mut norms) = (q_in, k_in, v, None);
+    if let (Some((nq, xq, Some(wq), eps)), Some((nk, xk, Some(wk), eps_k))) =
+        (norm_of(q_in, head_size, rope_q), norm_of(k_in, head_size, rope_k))
+        && eps == eps_k
     {
-        (q, k, norms) = (xq, xk, Some((wq, wk, eps_q)));
+        (q, k) = (xq, xk);
         ops.extend([nq, nk]);
+        let of_values = norm_of(v, g.plan.kv(kv).value_size, i).filter(|n| n.2.is_none() && n.3 == eps);
+        if let Some((nv, xv, ..)) = of_values {
+            v = xv;
+            ops.push(nv);
+        }
+        norms = Some(HeadNorms { q: wq, k: wk, values: of_values.is_some(), eps });
     }
     let slice = g.writer(q).filter(|&s| g.sole_reader(s).is_some_and(|r| ops.contains(&r)));
     let gated = match slice.map(|s| (s, g.op(s))) {

@@ -38,9 +38,10 @@ impl<'a> Recording<'a> {
             Call::Attention { .. } => {
                 attention::record(k, rec, label, &self.attention_args(call, row_info, rows)?)?;
             }
-            Call::DecodeAttention { k: keys, v, norms, table, pairing, .. } => {
+            Call::DecodeAttention { gated, k: keys, v, norms, table, pairing, .. } => {
                 let args = DecodeArgs {
                     attention: self.attention_args(call, row_info, rows)?,
+                    gated,
                     k: self.mat(keys)?,
                     v: self.mat(v)?,
                     norms: self.norms(norms),
@@ -53,8 +54,8 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    fn norms(&self, norms: Option<(WeightId, WeightId, f32)>) -> Option<HeadNorms<'a>> {
-        norms.map(|(q, k, eps)| HeadNorms { q: self.vector(q), k: self.vector(k), eps })
+    fn norms(&self, norms: Option<HeadNorms<WeightId>>) -> Option<HeadNorms<&'a Slice>> {
+        norms.map(|n| HeadNorms { q: self.vector(n.q), k: self.vector(n.k), values: n.values, eps: n.eps })
     }
 
     fn attention_args<'b>(

@@ -214,9 +214,10 @@ impl OwnRow {
         let Shape { kv_heads, key_size, value_size, .. } = self.shape;
         DecodeArgs {
             attention,
+            gated: false,
             k: Mat::dense(&self.k, kv_heads * key_size),
             v: Mat::dense(&self.v, kv_heads * value_size),
-            norms: Some(HeadNorms { q: &self.weights, k: &self.weights, eps: 1e-6 }),
+            norms: Some(HeadNorms { q: &self.weights, k: &self.weights, values: false, eps: 1e-6 }),
             rotation: Rotation { table: &self.table, rotated_pairs: key_size / 2, pairing: Pairing::Halves },
         }
     }

@@ -1,5 +1,5 @@
-//! Attention from the projections on, of rows that each are the last of a sequence: `qk_norm_rope_kv` and `attention` in one dispatch, with
-//! the bits of both one after the other.
+//! Attention from the projections on, of rows that each are the last of a sequence: `qk_norm_rope_kv`, `attention` and the `sigmoid_gate` of its results,
+//! where there is one, in one dispatch, with the bits of all one after the other.
 
 use super::attention::{Args, Extent, pass, spread};
 use super::policy::{AttentionPolicy, Shape, Split};
@@ -8,7 +8,7 @@ use crate::rope::Rotation;
 use crate::rope::qk_norm_rope_kv::HeadNorms;
 use crate::{Error, Kernel, Kernels, Mat, RowInfo, Unsupported};
 use bytemuck::{Pod, Zeroable};
-use zinc_vulkan::{Access, Binding, Capabilities, Recorder};
+use zinc_vulkan::{Access, Binding, Capabilities, Recorder, Slice};
 
 const OP: &str = "decode_attention";
 
@@ -34,35 +34,55 @@ pub struct DecodeArgs<'a> {
     /// Attention, where `q` are the query heads as they come from the projection; each row is the only one of its sequence, and its position
     /// is not in the cache yet.
     pub attention: Args<'a>,
+    /// Each query head of `q` is followed by its gate, as wide: the head's result is multiplied with the gate's sigmoid.
+    pub gated: bool,
     /// Key heads.
     pub k: Mat<'a>,
     /// Value heads.
     pub v: Mat<'a>,
-    /// Norms of query and key heads.
-    pub norms: Option<HeadNorms<'a>>,
+    /// Norms of the heads.
+    pub norms: Option<HeadNorms<&'a Slice>>,
     /// How query and key heads turn.
     pub rotation: Rotation<'a>,
 }
 
-/// Whether it can be done in one dispatch: `pairs` pairs of a head turn, `strides` are those of queries, keys, values and results.
+/// What happens to heads before and after attention.
+#[derive(Debug, Clone, Copy)]
+pub struct Around {
+    /// Pairs of a head that turn.
+    pub pairs: u32,
+    /// Query and key heads are normed.
+    pub norms: bool,
+    /// Value heads are normed.
+    pub value_norms: bool,
+    /// Results are gated.
+    pub gated: bool,
+}
+
+/// Whether it can be done in one dispatch; `strides` are those of queries, keys, values and results.
 ///
 /// # Errors
-/// As [`Split::of`]; strides above 65,535; norms of heads whose size is no power of two, which a compiler that knows the size may divide by in another way.
+/// As [`Split::of`]; strides above 65,535; gates that are not as wide as results; norms of heads whose size is no power of two, which a compiler that knows
+/// the size may divide by in another way.
 pub fn supports(
     policy: &AttentionPolicy,
     subgroup_size: u32,
     caps: &Capabilities,
     shape: &Shape,
-    (pairs, norms): (u32, bool),
+    around: Around,
     strides: [u32; 4],
 ) -> Result<(), Unsupported> {
     Split::of(policy, subgroup_size, caps, shape)?;
-    crate::rope::supports(OP, shape.heads * shape.key_size, shape.key_size, pairs, 1)?;
+    crate::rope::supports(OP, shape.heads * shape.key_size, shape.key_size, around.pairs, 1)?;
     if strides.iter().any(|&s| s > 0xffff) {
         return refuse(OP, format!("rows of {strides:?} elements"));
     }
-    if norms && !shape.key_size.is_power_of_two() {
-        return refuse(OP, format!("norms of heads of {}", shape.key_size));
+    let normed = [(around.norms, shape.key_size), (around.value_norms, shape.value_size)];
+    if let Some((_, size)) = normed.iter().find(|(norms, size)| *norms && !size.is_power_of_two()) {
+        return refuse(OP, format!("norms of heads of {size}"));
+    }
+    if around.gated && shape.key_size != shape.value_size {
+        return refuse(OP, format!("gates of {} for heads of {}", shape.key_size, shape.value_size));
     }
     Ok(())
 }
@@ -90,9 +110,15 @@ pub(super) fn record_split(
     let (q, out, cache) = (a.q, a.out, &a.cache);
     cache.check(OP)?;
     let strides = [q.stride, args.k.stride, args.v.stride, out.stride];
-    let rotation = (args.rotation.rotated_pairs, args.norms.is_some());
-    supports(policy, k.subgroup_size(), k.caps(), &shape, rotation, strides)?;
-    let widths = [a.heads * cache.key_size, shape.kv_heads * cache.key_size];
+    let around = Around {
+        pairs: args.rotation.rotated_pairs,
+        norms: args.norms.is_some(),
+        value_norms: args.norms.is_some_and(|n| n.values),
+        gated: args.gated,
+    };
+    supports(policy, k.subgroup_size(), k.caps(), &shape, around, strides)?;
+    let heads = if args.gated { 2 * a.heads } else { a.heads };
+    let widths = [heads * cache.key_size, shape.kv_heads * cache.key_size];
     let value_widths = [shape.kv_heads * cache.value_size, a.heads * cache.value_size];
     if [q.width, args.k.width] != widths || [args.v.width, out.width] != value_widths {
         let reason = format!("{:?} columns", [q, args.k, args.v, out].map(|m| m.width));
@@ -139,6 +165,8 @@ fn record_rows(
         (13, args.norms.map_or(0.0f32, |n| n.eps).to_bits()),
         (14, u32::from(a.sinks.is_some())),
         (15, k.subgroup_size()),
+        (17, u32::from(args.norms.is_some_and(|n| n.values))),
+        (18, u32::from(args.gated)),
     ]);
     k.launch(
         rec,

@@ -1,13 +1,15 @@
 #version 460
 // Attention from the projections on, of rows that each are the last of a sequence: queries are normed and turned; the workgroups of a row's last
 // block norm and turn its key, and use key and value as the cache will have them, and one of them stores both.
-// Bits as of qk_norm_rope_kv.comp and attention.comp one after the other.
+// Where gates lie between the query heads, results are multiplied with their sigmoids.
+// Bits as of qk_norm_rope_kv.comp, attention.comp and elementwise.comp one after the other.
 // variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "chunk.glsl"
 #include "head.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
+#include "gate.glsl"
 #include "attention.glsl"
 
 layout(constant_id = 10) const uint ROTATED_PAIRS = 64;
@@ -17,6 +19,8 @@ layout(constant_id = 13) const float EPS = 1e-6;
 layout(constant_id = 14) const bool SINKS = false;
 // Lanes of a subgroup.
 layout(constant_id = 15) const uint SUBGROUP = 32;
+layout(constant_id = 17) const bool VALUE_NORMS = false; // without weights
+layout(constant_id = 18) const bool GATED = false; // a gate, as wide, follows each query head
 
 layout(push_constant, scalar) uniform Push {
     F32In q;
@@ -58,6 +62,14 @@ bool has_own() { return base + KEY_BLOCK > info.position; }
 // Where the row's own key and value go.
 uint own_row() { return kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, kv_head); }
 
+// Where a query head begins; its gate is the head behind it.
+uint query_at(uint head) { return row * (p.strides_qk & 0xffffu) + head * (GATED ? 2 * KEY_SIZE : KEY_SIZE); }
+
+vec4 gated(uint head, uint column, vec4 result) {
+    if (GATED) result *= sigmoid(load4(p.q, query_at(head) + KEY_SIZE + 4 * column, 4));
+    return result;
+}
+
 // A head, normed and turned, becomes number `h` of `query`.
 void turn(F32In x, uint from, F32In weights, uint h) {
     vec2 pair[SLOTS], factors[SLOTS], angle[SLOTS];
@@ -95,8 +107,15 @@ void store_own_key() {
 void take_own_value() {
     uint from = row * (p.strides_vo & 0xffffu) + kv_head * VALUE_SIZE;
     KvRow to = kv_address(p.v_cache, own_row(), VALUE_SIZE);
+    float factor = 1.0;
+    if (VALUE_NORMS) factor = head_factor(p.v, from, VALUE_SIZE, EPS);
     for (uint c = gl_SubgroupInvocationID; c < VALUE_CHUNKS; c += gl_SubgroupSize) {
-        KvChunk bits = kv_encode(load4(p.v, from + 8 * c, 4), load4(p.v, from + 8 * c + 4, 4));
+        vec4 low = load4(p.v, from + 8 * c, 4), high = load4(p.v, from + 8 * c + 4, 4);
+        if (VALUE_NORMS) {
+            low *= factor;
+            high *= factor;
+        }
+        KvChunk bits = kv_encode(low, high);
         own_value_bits[c] = bits;
         if (gl_WorkGroupID.y % SPLITS == 0) kv_store(to, c, bits);
     }
@@ -113,7 +132,7 @@ void prepare(uint heads) {
         } else {
             // Queries that there are not are as good as the last one.
             uint head = first_head + min(unit, heads - 1);
-            turn(p.q, row * (p.strides_qk & 0xffffu) + head * KEY_SIZE, p.q_weight, unit);
+            turn(p.q, query_at(head), p.q_weight, unit);
         }
     }
     if (!own) return;

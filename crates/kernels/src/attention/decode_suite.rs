@@ -1,10 +1,11 @@
-//! Attention from the projections on: bit for bit what `qk_norm_rope_kv` and attention give one after the other, in the result and in every byte of the
+//! Attention from the projections on: bit for bit what `qk_norm_rope_kv`, attention and a gate give one after the other, in the result and in every byte of the
 //! caches. Keys lie around block and page edges; what no row may read is NaN.
 
 use super::attention::{Args, COUNTER_BYTES, record_variant, scratch_bytes};
 use super::reference::Rules;
 use super::suite::{Case, Placed, SEQUENCES, cache, exactly, shape, with_sinks};
 use super::{DecodeArgs, Split, Variant, decode};
+use crate::elementwise::sigmoid_gate::{self, Parts};
 use crate::kv::suite::same_bytes;
 use crate::kv::{KvCache, KvType, PAGE_TOKENS};
 use crate::rope::Rotation;
@@ -19,14 +20,29 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     let mut suite = Suite::new(kernels, "decode attention");
     let plain = Rules { scale: 0.09, ..Default::default() };
     let all = Rules { softcap: Some(5.0), window: Some(40), sinks: Some(vec![]), ..plain.clone() };
-    let halves = Head { norms: true, pairing: Pairing::Halves, pairs: 32, layout: Layout::Columns };
-    let bare = Head { norms: false, pairing: Pairing::Adjacent, pairs: 20, layout: Layout::Unaligned };
+    let halves = Head {
+        norms: true,
+        values: false,
+        gated: false,
+        pairing: Pairing::Halves,
+        pairs: 32,
+        layout: Layout::Columns,
+    };
+    let bare =
+        Head { norms: false, pairing: Pairing::Adjacent, pairs: 20, layout: Layout::Unaligned, ..halves };
     for (shape, kind, rules, head) in [
         (shape(4, 2, 64, 64), KvType::F16, &plain, &halves),
         (shape(14, 2, 64, 64), KvType::F16, &all, &Head { pairs: 16, ..halves }),
-        (shape(7, 1, 128, 64), KvType::F32, &all, &Head { layout: Layout::Unaligned, ..halves }),
+        (
+            shape(7, 1, 128, 64),
+            KvType::F32,
+            &all,
+            &Head { layout: Layout::Unaligned, values: true, ..halves },
+        ),
         (shape(3, 3, 80, 40), KvType::F16, &plain, &bare),
         (shape(6, 2, 64, 96), KvType::Q8_0, &all, &halves),
+        (shape(4, 2, 64, 64), KvType::Q8_0, &plain, &Head { values: true, ..halves }),
+        (shape(6, 2, 64, 64), KvType::F16, &all, &Head { gated: true, pairs: 16, ..halves }),
     ] {
         let case = Case { shape, kind, rules: rules.clone(), max_pages: 40, tiles: false };
         suite.case(format!("{shape:?} {} {:?}", kind.name(), head.pairing), |s| rows(s, &case, head));
@@ -38,6 +54,8 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
 #[derive(Clone, Copy)]
 struct Head {
     norms: bool,
+    values: bool,
+    gated: bool,
     pairing: Pairing,
     pairs: u32,
     layout: Layout,
@@ -63,7 +81,9 @@ fn row(s: &Suite<'_>, case: &Case, head: &Head, positions: [u32; SEQUENCES]) -> 
         .collect();
     let widths =
         [shape.heads * shape.key_size, shape.kv_heads * shape.key_size, shape.kv_heads * shape.value_size];
-    let [q, keys, v] = widths.map(|w| Host::random(&mut rng, SEQUENCES, w as usize, 1.0));
+    let q_width = if head.gated { 2 * widths[0] } else { widths[0] };
+    let [q, keys, v] =
+        [q_width, widths[1], widths[2]].map(|w| Host::random(&mut rng, SEQUENCES, w as usize, 1.0));
     let (q, keys, v) =
         (s.upload_as(&q, head.layout)?, s.upload_as(&keys, head.layout)?, s.upload_as(&v, head.layout)?);
     let weights = [rng.normals(shape.key_size as usize, 1.0), rng.normals(shape.key_size as usize, 1.0)];
@@ -75,13 +95,16 @@ fn row(s: &Suite<'_>, case: &Case, head: &Head, positions: [u32; SEQUENCES]) -> 
     let row_bytes = scratch_bytes(k, shape, longest(&case), rules.window)?;
     let scratch = s.values(&vec![0u32; (COUNTER_BYTES + 3 * row_bytes) as usize / 4])?;
     let rotation = Rotation { table: &table, rotated_pairs: head.pairs, pairing: head.pairing };
-    let norms = head.norms.then_some(HeadNorms { q: &q_weight, k: &k_weight, eps: 1e-6 });
+    let norms =
+        head.norms.then_some(HeadNorms { q: &q_weight, k: &k_weight, values: head.values, eps: 1e-6 });
     let variant = Variant::Split(Split::of(&k.policy().attention, k.subgroup_size(), k.caps(), shape)?);
 
     let run = |fused: bool| -> Result<(Host, [Slice; 2]), Failure> {
         let on = Placed::new(s, &host)?;
         let turned = s.output(SEQUENCES, widths[0] as usize)?;
-        let out = s.output_as(SEQUENCES, (shape.heads * shape.value_size) as usize, head.layout)?;
+        let [out, gated] =
+            [0, 1].map(|_| s.output_as(SEQUENCES, (shape.heads * shape.value_size) as usize, head.layout));
+        let (out, gated) = (out?, gated?);
         let cache = KvCache {
             k: &on.k,
             v: &on.v,
@@ -110,13 +133,20 @@ fn row(s: &Suite<'_>, case: &Case, head: &Head, positions: [u32; SEQUENCES]) -> 
         };
         s.run(|rec| {
             if fused {
-                let args = DecodeArgs { attention: args, k: keys.mat(), v: v.mat(), norms, rotation };
+                let args = DecodeArgs {
+                    attention: args,
+                    gated: head.gated,
+                    k: keys.mat(),
+                    v: v.mat(),
+                    norms,
+                    rotation,
+                };
                 return decode::record(k, rec, "decode attention", &args);
             }
             let (rows, row_info) = (SEQUENCES as u32, &info);
             let input = qk_norm_rope_kv::Args {
                 q: q.mat(),
-                gated: false,
+                gated: head.gated,
                 k: keys.mat(),
                 v: v.mat(),
                 norms,
@@ -127,9 +157,18 @@ fn row(s: &Suite<'_>, case: &Case, head: &Head, positions: [u32; SEQUENCES]) -> 
                 rows,
             };
             qk_norm_rope_kv::record(k, rec, "qk_norm_rope_kv", &input)?;
-            record_variant(k, rec, "attention", &args, &variant)
+            record_variant(k, rec, "attention", &args, &variant)?;
+            if head.gated {
+                let size = shape.key_size;
+                let parts = Some(Parts { stride: 2 * size, first: size, len: size });
+                let (x, gate, out) = (out.mat(), q.mat(), gated.mat());
+                let args = sigmoid_gate::Args { x, gate, parts, out, rows };
+                sigmoid_gate::record(k, rec, "sigmoid_gate", &args)?;
+            }
+            Ok(())
         })?;
-        Ok((s.read(&out)?, [on.k, on.v]))
+        let result = if head.gated && !fused { &gated } else { &out };
+        Ok((s.read(result)?, [on.k, on.v]))
     };
     let ((want, caches), (got, fused)) = (run(false)?, run(true)?);
     exactly(&format!("positions {positions:?}"), &got, &want)?;

@@ -82,7 +82,7 @@ void write_result(uint head, uint column, Sums all) {
         all = add(Sums(vec4(0.0), 0.0, exponent(sink)), all);
         all.sum += weight_of(sink, all.exponent);
     }
-    vec4 result = normalise(all.value, all.sum);
+    vec4 result = gated(first_head + head, column, normalise(all.value, all.sum));
     uint o = row * out_stride() + (first_head + head) * VALUE_SIZE + 4 * column;
     [[unroll]] for (uint i = 0; i < 4; i++) p.out_.v[o + i] = result[i];
 }

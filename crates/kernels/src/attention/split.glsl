@@ -8,6 +8,7 @@
 // `window` (0: none), `scale` and `softcap` (0: none), defines OWN_KEYS (how many heads `query` has besides the workgroup's), and then
 //     uint out_stride();
 //     bool has_sinks();
+//     vec4 gated(uint head, uint column, vec4 result);         // four columns of a head's result, as they are stored
 //     void prepare(uint heads);                    // the queries to `query`, and what `own_key` and `own_value` need
 //     KvChunk own_key(KvChunk bits, uint key, uint chunk);     // what stands in the cache of a key of the block, or will
 //     KvChunk own_value(KvChunk bits, uint key, uint chunk);
@@ -66,6 +67,7 @@ uint base, first_key, last_key;
 
 uint out_stride();
 bool has_sinks();
+vec4 gated(uint head, uint column, vec4 result);
 void prepare(uint heads);
 KvChunk own_key(KvChunk bits, uint key, uint chunk);
 KvChunk own_value(KvChunk bits, uint key, uint chunk);

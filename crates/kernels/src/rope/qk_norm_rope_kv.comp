@@ -1,6 +1,6 @@
 #version 460
 // One subgroup a head: query heads are normed, turned and written; key heads are normed, turned and stored in the cache;
-// value heads are stored.
+// value heads are stored, normed without weights where the rotation's bit says so.
 // variants: KV=f16|f32|q8_0
 #include "types.glsl"
 #include "chunk.glsl"
@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
     uint out_stride;
     uint heads;     // low half: query heads, high half: KV heads
     uint sizes;     // low half: size of a query or key head, high half: of a value head
-    uint rotation;  // low half: rotated pairs, bit 16: pairing, bit 17: norms, bit 18: gates between query heads
+    uint rotation;  // low half: rotated pairs, bit 16: pairing, bit 17: norms, bit 18: gates between query heads, bit 19: norms of value heads
     uint max_pages;
     float eps;
 } p;
@@ -61,8 +61,16 @@ void main() {
         uint cache_row = kv_row(p.pages, info.sequence, p.max_pages, info.position, kv_heads, head);
         KvRow to = kv_address(p.v_cache, cache_row, value_size);
         uint from = row * p.v_stride + head * value_size;
+        bool value_norm = (p.rotation & 0x80000u) != 0;
+        float factor = 1.0;
+        if (value_norm) factor = head_factor(p.v, from, value_size, p.eps);
         for (uint c = lane; c < value_size / 8; c += lanes) {
-            kv_store(to, c, kv_encode(load4(p.v, from + 8 * c, 4), load4(p.v, from + 8 * c + 4, 4)));
+            vec4 low = load4(p.v, from + 8 * c, 4), high = load4(p.v, from + 8 * c + 4, 4);
+            if (value_norm) {
+                low *= factor;
+                high *= factor;
+            }
+            kv_store(to, c, kv_encode(low, high));
         }
         return;
     }

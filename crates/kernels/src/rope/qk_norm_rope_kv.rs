@@ -1,5 +1,6 @@
 //! All that happens between the q, k, v products and attention, in one dispatch: query heads are taken from between their gates and normed
-//! (where there are any), turned and written; key heads are normed, turned and stored in the cache; value heads are stored in the cache.
+//! (where there are any), turned and written; key heads are normed, turned and stored in the cache; value heads are stored in the cache, and normed
+//! before that where a model norms them.
 //!
 //! Bit-identical to `slice`, `rms_norm` by head, `rope` and `kv_write` one after another.
 
@@ -27,19 +28,21 @@ struct Params {
     heads: u32,
     /// Key size, value size << 16.
     sizes: u32,
-    /// Rotated pairs, pairing << 16, norms << 17, gates << 18.
+    /// Rotated pairs, pairing << 16, norms << 17, gates << 18, norms of values << 19.
     rotation: u32,
     max_pages: u32,
     eps: f32,
 }
 
-/// Weights of the head norms.
-#[derive(Debug, Clone, Copy)]
-pub struct HeadNorms<'a> {
+/// The head norms. A weight is a `W`: the compiler's name, or memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeadNorms<W> {
     /// `key_size` f32 elements for the query heads.
-    pub q: &'a Slice,
+    pub q: W,
     /// `key_size` f32 elements for the key heads.
-    pub k: &'a Slice,
+    pub k: W,
+    /// Whether value heads are normed too, without weights.
+    pub values: bool,
     /// Added to the mean of squares.
     pub eps: f32,
 }
@@ -55,8 +58,8 @@ pub struct Args<'a> {
     pub k: Mat<'a>,
     /// Value heads.
     pub v: Mat<'a>,
-    /// Norms of query and key heads.
-    pub norms: Option<HeadNorms<'a>>,
+    /// Norms of the heads.
+    pub norms: Option<HeadNorms<&'a Slice>>,
     /// How query and key heads turn.
     pub rotation: Rotation<'a>,
     /// Where keys and values go.
@@ -98,7 +101,8 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
         rotation: args.rotation.rotated_pairs
             | args.rotation.pairing_number() << 16
             | u32::from(args.norms.is_some()) << 17
-            | u32::from(args.gated) << 18,
+            | u32::from(args.gated) << 18
+            | u32::from(args.norms.is_some_and(|n| n.values)) << 19,
         max_pages: cache.max_pages,
         eps: args.norms.map_or(0.0, |n| n.eps),
     };

@@ -49,6 +49,7 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
                             rotated,
                             rows,
                             layout,
+                            values: norms && heads != 4,
                         };
                         suite.case(format!("qk_norm_rope_kv {shape:?}"), |s| fused(s, &shape));
                     }
@@ -107,11 +108,13 @@ struct Fused {
     rotated: usize,
     rows: usize,
     layout: Layout,
+    /// Value heads are normed.
+    values: bool,
 }
 
 fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
     let mut rng = s.rng();
-    let &Fused { pairing, kind, norms, gated, heads, kv_heads, rotated, rows, layout, .. } = shape;
+    let &Fused { pairing, kind, norms, gated, heads, kv_heads, rotated, rows, layout, values, .. } = shape;
     let [size, value_size] = shape.sizes;
     let k = s.kernels();
     let max_pages = 3;
@@ -126,7 +129,7 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
     let (out, out_apart) = (output(heads * size)?, output(heads * size)?);
     let (q_normed, k_normed, k_turned) =
         (output(heads * size)?, output(kv_heads * size)?, output(kv_heads * size)?);
-    let q_heads = output(heads * size)?;
+    let (q_heads, v_normed) = (output(heads * size)?, output(kv_heads * value_size)?);
     let start = [size, value_size].map(|size| blank(kind, kv_heads, size, pages.len(), -7.0));
     let upload = |c: &HostCache| s.bytes(&c.bytes());
     let memory = [upload(&start[0])?, upload(&start[1])?, upload(&start[0])?, upload(&start[1])?];
@@ -148,7 +151,7 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
             gated,
             k: key.mat(),
             v: v.mat(),
-            norms: norms.then_some(HeadNorms { q: &weights[0], k: &weights[1], eps }),
+            norms: norms.then_some(HeadNorms { q: &weights[0], k: &weights[1], values, eps }),
             rotation,
             cache: cache(0),
             row_info,
@@ -179,11 +182,18 @@ fn fused(s: &Suite<'_>, shape: &Fused) -> Result<(), Failure> {
                 *x = out.mat();
             }
         }
+        let mut v_heads = v.mat();
+        if values {
+            let (group, out) = (value_size as u32, v_normed.mat());
+            let args = rms_norm::Args { x: v_heads, weight: None, group, eps, out, rows: n };
+            rms_norm::record(k, rec, "rms_norm", &args)?;
+            v_heads = out;
+        }
         for (x, out) in [(turned_q, &out_apart), (turned_k, &k_turned)] {
             let args = rope::Args { x, head_size: size as u32, rotation, row_info, out: out.mat(), rows: n };
             rope::record(k, rec, "rope", &args)?;
         }
-        let args = kv_write::Args { k: k_turned.mat(), v: v.mat(), cache: cache(2), row_info, rows: n };
+        let args = kv_write::Args { k: k_turned.mat(), v: v_heads, cache: cache(2), row_info, rows: n };
         kv_write::record(k, rec, "kv_write", &args)
     })?;
     compare(&s.read(&out)?, &s.read(&out_apart)?, |_, _, _| 0.0)?;

@@ -112,12 +112,13 @@ pub enum Call {
     Slice { x: Cols, stride: u32, first: u32, len: u32, out: Cols },
     /// `Route`, and with several rows the slots by expert, which lie behind the choice.
     Route { logits: Cols, order: RouteOrder, out: Cols },
-    /// For a single row: `RmsNorm`, the `Linear` that routes, the `Linear` of a shared expert's gate where there is one, `Route`.
+    /// For a single row: `RmsNorm`, the `Linear` that routes and its `AddBias` where there is one, the `Linear` of a shared expert's gate where there is one, `Route`.
     Decide {
         x: Cols,
         norm: InputNorm,
         normed: Cols,
         router: WeightId,
+        bias: Option<WeightId>,
         logits: Cols,
         /// Weights and logit.
         gate: Option<(WeightId, Cols)>,

@@ -41,9 +41,9 @@ pub(super) fn fuse(plan: &Plan, target: &Target<'_>, shape: Shape, steps: &mut V
 /// Makes one call of the route number `i`, the router and the norm before it.
 fn decide(plan: &Plan, target: &Target<'_>, steps: &mut Vec<Step>, i: usize) -> Option<()> {
     let Call::Route { logits, order, out } = steps[i].call else { return None };
-    let (j, normed, router) = (0..i).rev().find_map(|j| match steps[j].call {
-        Call::Linear { x, weight, norm: None, bias: None, residual: None, out } if out == logits => {
-            Some((j, x, weight))
+    let (j, normed, router, bias) = (0..i).rev().find_map(|j| match steps[j].call {
+        Call::Linear { x, weight, norm: None, bias, residual: None, out } if out == logits => {
+            Some((j, x, weight, bias))
         }
         _ => None,
     })?;
@@ -52,13 +52,14 @@ fn decide(plan: &Plan, target: &Target<'_>, steps: &mut Vec<Step>, i: usize) -> 
     let w = plan.weight(router);
     let quads = [x, normed].iter().all(|c| c.first.is_multiple_of(4));
     let supported = decide::supports(target.policy.subgroup_size, w.k, w.m).is_ok();
-    if w.format.name != "F32" || !quads || !supported {
+    let biased = bias.is_none_or(|b| plan.weight(b).format.name == "F32");
+    if w.format.name != "F32" || !biased || !quads || !supported {
         return None;
     }
     let mut ops = [n, j, i].map(|s| std::mem::take(&mut steps[s].ops)).concat();
     ops.sort_unstable();
     // Earlier than it was, for whoever else reads the normed row.
-    let call = Call::Decide { x, norm, normed, router, logits, gate, order, out };
+    let call = Call::Decide { x, norm, normed, router, bias, logits, gate, order, out };
     steps[n] = Step { call, ops, ..steps[i].clone() };
     steps.remove(i);
     steps.remove(j);

@@ -426,8 +426,11 @@ fn a_row_of_a_hybrid_is_eight_epochs() {
         ("ffn_residual", "chain"),
     ];
     assert_eq!(names(&one, 1), want);
+    // Queries are taken from between their gates, and results gated, where attention is.
+    let attention: Vec<_> = names(&one, 3).into_iter().map(|n| n.1).collect();
+    assert_eq!(attention[3..6], ["decode_attention", "linear", "decide"], "{attention:?}");
     // embed, three such layers, one of attention, whose chain has the final norm, head.
-    assert_eq!(one.scratch.epochs, 1 + 3 * 8 + 9 + 1);
+    assert_eq!(one.scratch.epochs, 1 + 3 * 8 + 7 + 1);
     // The exact policy routes with the sums that many rows have.
     assert!(schedule(&plan, true, 1, 1).steps.iter().all(|s| s.call.name() != "decide"));
 }
@@ -444,4 +447,24 @@ fn long_parts_of_a_delta_net_are_done_in_chunks() {
     assert_eq!(chunked(fast(&plan, true, 512, 1)), [true].into());
     assert_eq!(chunked(fast(&plan, true, 64, 1)), [false].into());
     assert_eq!(chunked(schedule(&plan, true, 512, 1)), [false].into());
+}
+
+/// A row of GPT-OSS: the router's bias is no reason to route apart.
+#[test]
+fn a_biased_router_decides_in_one_call() {
+    let one = fast(&plan_of("gptoss"), true, 1, 1);
+    let calls: Vec<_> = names(&one, 1).into_iter().map(|n| n.1).collect();
+    let experts = ["decide", "gated_experts", "expert_linear", "chain"];
+    assert_eq!(calls[calls.len() - 4..], experts, "{calls:?}");
+}
+
+/// Gemma 4 norms its values: where keys are, for a single row and for many.
+#[test]
+fn norms_of_values_are_no_calls() {
+    let plan = plan_of("gemma4");
+    for (rows, logit_rows) in [(1, 1), (64, 64)] {
+        let s = schedule(&plan, true, rows, logit_rows);
+        let own: Vec<_> = s.steps.iter().filter(|s| s.label == "v_norm").collect();
+        assert!(own.is_empty(), "{own:?}");
+    }
 }

@@ -26,7 +26,7 @@ impl Recording<'_> {
                     pack::record(k, rec, &label, &pack::Args { choice, grouping, lists: &lists })?;
                 }
             }
-            Call::Decide { x, norm, normed, router, logits, gate, order, out } => {
+            Call::Decide { x, norm, normed, router, bias, logits, gate, order, out } => {
                 let gate = gate.map(|(weight, logit)| {
                     Ok::<_, Error>(decide::Gate { weight: self.vector(weight), logit: self.mat(logit)? })
                 });
@@ -36,6 +36,7 @@ impl Recording<'_> {
                     eps: norm.eps,
                     normed: self.mat(normed)?,
                     router: self.vector(router),
+                    bias: bias.map(|b| self.vector(b)),
                     logits: self.mat(logits)?,
                     gate: gate.transpose()?,
                     order,

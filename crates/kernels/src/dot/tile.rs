@@ -28,6 +28,8 @@ pub struct Tile {
     pub ahead: bool,
 }
 
+/// Elements of a matrix that a lane loads at a time for a single column, at least.
+const LOADED: u32 = 64;
 /// Columns of a workgroup at most.
 const MOST_COLUMNS: u32 = 16;
 
@@ -99,7 +101,12 @@ fn fit(
     if columns > dot.most_columns {
         return fail(format!("{columns} columns are more than {}", dot.most_columns));
     }
-    let tile = Tile::of(policy, dot.shape(columns), class, groups, columns);
+    let mut shape = *dot.shape(columns);
+    if columns == 1 {
+        // What a lane has under way is what hides memory: where a chunk is small, it takes one of two rows.
+        shape.rows = shape.rows.max(LOADED / format.chunk);
+    }
+    let tile = Tile::of(policy, &shape, class, groups, columns);
     match tile.stage {
         0 => fail("no part of x fits in shared memory".into()),
         _ => Ok(tile),

@@ -13,11 +13,13 @@ layout(constant_id = 2) const uint SLOTS = 1; // chosen experts of a lane
 layout(constant_id = 3) const uint CHUNKS = 1; // of four columns, a lane that norms
 layout(constant_id = 4) const uint QUADS = 1; // of a row
 layout(constant_id = 5) const bool GATE = false;
+layout(constant_id = 6) const bool BIAS = false;
 
 layout(push_constant, scalar) uniform Push {
     Vec4In x;
     Vec4In norm;
     Vec4In router;  // [expert][column]
+    F32In bias;     // of the logits
     Vec4In gate;    // of the shared expert
     Vec4 normed;
     CommonF32 logits;
@@ -50,7 +52,7 @@ float square_sum(vec4 v, float sum) {
 const uint AHEAD = 8;
 
 void main() {
-    // The weights of the first quads are on their way while the row is normed.
+    // What is read later is on its way while the row is normed.
     uint expert = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID, lane = gl_SubgroupInvocationID;
     bool is_gate = GATE && expert == p.experts, any = expert < p.experts || is_gate;
     uint matrix = is_gate ? 0 : min(expert, p.experts - 1) * QUADS;
@@ -60,11 +62,14 @@ void main() {
         if (is_gate) w[i] = p.gate.v[at];
         else w[i] = p.router.v[at];
     }
-    vec4 x[CHUNKS];
+    float bias = BIAS ? p.bias.v[min(expert, p.experts - 1)] : 0.0;
+    vec4 x[CHUNKS], norm[CHUNKS];
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
         uint c = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
-        x[i] = c < QUADS ? p.x.v[c] : vec4(0.0);
+        x[i] = p.x.v[min(c, QUADS - 1)];
+        norm[i] = p.norm.v[min(c, QUADS - 1)];
+        if (c >= QUADS) x[i] = vec4(0.0);
         squares = square_sum(x[i], squares);
     }
     float factor = 1.0 / sqrt(workgroup_sum(squares) / float(4 * QUADS) + p.eps);
@@ -72,7 +77,7 @@ void main() {
         uint c = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
         if (c >= QUADS) continue;
         vec4 v = x[i] * factor;
-        v *= p.norm.v[c];
+        v *= norm[i];
         row[c] = v;
         if (gl_WorkGroupID.x == 0) p.normed.v[c] = v;
     }
@@ -96,7 +101,7 @@ void main() {
     sum = subgroupAdd(sum);
     if (any && subgroupElect()) {
         if (is_gate) p.gate_logit.v[0] = sum;
-        else p.logits.v[expert] = sum;
+        else p.logits.v[expert] = BIAS ? sum + bias : sum;
     }
 
     // What the others wrote before they came can be read by the last one.

@@ -12,7 +12,7 @@ use zinc_vulkan::{Binding, Recorder, Slice};
 
 const OP: &str = "decide";
 
-pub(super) const KERNEL: Kernel = Kernel { stem: OP, bindings: 9, params_bytes: size_of::<Params>() as u32 };
+pub(super) const KERNEL: Kernel = Kernel { stem: OP, bindings: 10, params_bytes: size_of::<Params>() as u32 };
 
 /// Columns of the row at most: it lies in shared memory.
 const COLUMNS: u32 = 4096;
@@ -48,6 +48,8 @@ pub struct Args<'a> {
     pub normed: Mat<'a>,
     /// f32, a row an expert.
     pub router: &'a Slice,
+    /// f32, an element an expert: added to the logits.
+    pub bias: Option<&'a Slice>,
     /// Output, a column an expert.
     pub logits: Mat<'a>,
     /// Where there is a shared expert with a gate.
@@ -75,7 +77,7 @@ pub fn supports(lanes: u32, columns: u32, experts: u32) -> Result<(), Unsupporte
 /// # Errors
 /// As [`supports`]; widths that do not fit, columns that are not aligned, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
-    let &Args { x, norm, eps, normed, router, logits, gate, order, choice } = args;
+    let &Args { x, norm, eps, normed, router, bias, logits, gate, order, choice } = args;
     let (columns, experts, top_k) = (x.width, logits.width, choice.width / 2);
     supports(k.subgroup_size(), columns, experts)?;
     let fits = normed.width == columns && choice.width == 2 * top_k && (1..=experts).contains(&top_k);
@@ -92,6 +94,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let (lanes, quads) = (k.subgroup_size(), columns / 4);
     let row = 4 * u64::from(columns);
     let router = router.slice(0, row * u64::from(experts))?;
+    let bias_bytes = bias.map(|b| b.slice(0, 4 * u64::from(experts))).transpose()?;
     let (x, normed, logits, choice) = (x.bytes(1)?, normed.bytes(1)?, logits.bytes(1)?, choice.bytes(1)?);
     let gate_weight = gate.map(|g| g.weight.slice(0, row)).transpose()?;
     let gate_logit = gate.map(|g| g.logit.bytes(1)).transpose()?;
@@ -110,11 +113,13 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 (3, quads.div_ceil(threads)),
                 (4, quads),
                 (5, u32::from(gate.is_some())),
+                (6, u32::from(bias.is_some())),
             ],
             bindings: &[
                 Binding::read(&x),
                 Binding::read(norm),
                 Binding::read(&router),
+                Binding::read(bias_bytes.as_ref().unwrap_or(&router)),
                 Binding::read(gate_weight.as_ref().unwrap_or(&router)),
                 Binding::write(&normed),
                 Binding::read_write(&logits),

@@ -97,6 +97,8 @@ fn decided(
     matrix.data.chunks_exact_mut(columns).step_by(5).for_each(|row| row.copy_from_slice(&first));
     let (router, gate) = (s.values(&matrix.data)?, rng.normals(columns, 0.1));
     let gate_on = s.values(&gate)?;
+    let bias = (!gated).then(|| rng.normals(experts, 1.0));
+    let bias_on = bias.as_ref().map(|b| s.values(b)).transpose()?;
     let output = |width| s.output(1, width);
     let (normed, logits, logit) = (output(columns)?, output(experts)?, output(1)?);
     let (choice, apart, of_logits) = (output(2 * top_k)?, output(columns)?, output(2 * top_k)?);
@@ -108,6 +110,7 @@ fn decided(
                 eps,
                 normed: normed.mat(),
                 router: &router,
+                bias: bias_on.as_ref(),
                 logits: logits.mat(),
                 gate: gated.then(|| decide::Gate { weight: &gate_on, logit: logit.mat() }),
                 order,
@@ -134,7 +137,9 @@ fn decided(
         let want = Host { width: data.len(), data };
         s.compare(out, &want, |_, _, c| (tolerance::PRODUCT_REL * rows[c].1) as f32)
     };
-    check(&logits, matrix.rows().map(product).collect())?;
+    let bias = |i: usize| bias.as_ref().map_or(0.0, |b| f64::from(b[i]));
+    let sums = matrix.rows().map(product).enumerate();
+    check(&logits, sums.map(|(i, (sum, size))| (sum + bias(i), size + bias(i).abs())).collect())?;
     if gated {
         check(&logit, vec![product(&gate)])?;
     }

@@ -80,7 +80,7 @@ pub enum Call {
         out: Cols,
     },
     /// [`Call::AttentionInput`], whose query heads nobody else reads, `Attention`, and the `SigmoidGate` of its results by the gates that lie between the
-    /// query heads, of one row.
+    /// query heads, of rows that are apart.
     DecodeAttention {
         q: Cols,
         gated: bool,

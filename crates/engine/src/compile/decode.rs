@@ -1,4 +1,5 @@
-//! One row: its attention begins at the projections, a delta net gates and norms its heads, and what decides over experts is one call.
+//! Rows that are apart: their attention begins at the projections. Of one row, a delta net gates and norms its heads, and what decides over experts is one
+//! call.
 
 use super::{Call, InputNorm, Shape, Stage, Step, Target, attention_shape, delta_net_shape};
 use zinc_kernels::Precision;
@@ -7,18 +8,19 @@ use zinc_kernels::moe::decide;
 use zinc_kernels::recurrent::delta_net;
 use zinc_plan::{Cols, Plan, WeightId};
 
-/// Joins calls where the shape has one row: [`Call::AttentionInput`] and the [`Call::Attention`] behind it (of several rows, one might see the
-/// key of another, which is not in the cache yet), [`Call::DeltaNet`] and its norm, and what [`Call::Decide`] does.
+/// Joins calls: where each row is the only one of its sequence [`Call::AttentionInput`] and the [`Call::Attention`] behind it (else one might see the
+/// key of another, which is not in the cache yet); of one row [`Call::DeltaNet`] and its norm, and what [`Call::Decide`] does.
 pub(super) fn fuse(plan: &Plan, target: &Target<'_>, shape: Shape, steps: &mut Vec<Step>) {
-    if shape.rows != 1 {
+    if !shape.apart {
         return;
     }
+    let single = shape.rows == 1;
     let mut i = 0;
     while i + 1 < steps.len() {
         let (first, second) = (&steps[i].call, &steps[i + 1].call);
         let gate = steps.get(i + 2).map(|s| &s.call);
         let attention = joined(plan, target, first, second, gate);
-        if let Some(call) = attention.or_else(|| normed_heads(plan, first, second)) {
+        if let Some(call) = attention.or_else(|| normed_heads(plan, first, second).filter(|_| single)) {
             let calls = if matches!(call, Call::DecodeAttention { gated: true, .. }) { 3 } else { 2 };
             let mut ops =
                 steps[i..i + calls].iter_mut().flat_map(|s| std::mem::take(&mut s.ops)).collect::<Vec<_>>();
@@ -30,7 +32,7 @@ pub(super) fn fuse(plan: &Plan, target: &Target<'_>, shape: Shape, steps: &mut V
         i += 1;
     }
     // Its sums have another order than the router's of many rows.
-    if target.precision == Precision::Fast {
+    if target.precision == Precision::Fast && single {
         let routes = (0..steps.len()).rev().filter(|&i| matches!(steps[i].call, Call::Route { .. }));
         for i in routes.collect::<Vec<_>>() {
             decide(plan, target, steps, i);

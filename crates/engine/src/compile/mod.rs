@@ -40,9 +40,21 @@ pub struct Shape {
     pub rows: u32,
     /// How many of them, the last ones, have logits. With 0, what only the head reads is left out.
     pub logit_rows: u32,
+    /// Each row is the only one of its sequence: none sees what another one of the batch writes.
+    pub apart: bool,
 }
 
 impl Shape {
+    /// Rows of any sequences. A single one is apart from others.
+    pub fn new(rows: u32, logit_rows: u32) -> Shape {
+        Shape { rows, logit_rows, apart: rows == 1 }
+    }
+
+    /// Rows that each have logits and are the only one of their sequence.
+    pub fn apart(rows: u32) -> Shape {
+        Shape { rows, logit_rows: rows, apart: true }
+    }
+
     /// How many rows of the batch a buffer has.
     pub fn of(self, rows: Rows) -> u32 {
         match rows {

@@ -26,7 +26,7 @@ fn with_target<T>(fuse: bool, keep: bool, f: impl FnOnce(&Target<'_>) -> T) -> T
 /// Of the fast policy.
 fn fast(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
     with_target(fuse, false, |t| {
-        compile(plan, &Target { precision: Precision::Fast, ..*t }, Shape { rows, logit_rows })
+        compile(plan, &Target { precision: Precision::Fast, ..*t }, Shape::new(rows, logit_rows))
     })
     .unwrap()
 }
@@ -37,7 +37,7 @@ fn plan_of(fixture: &str) -> Plan {
 }
 
 fn schedule(plan: &Plan, fuse: bool, rows: u32, logit_rows: u32) -> Schedule {
-    with_target(fuse, false, |t| compile(plan, t, Shape { rows, logit_rows })).unwrap()
+    with_target(fuse, false, |t| compile(plan, t, Shape::new(rows, logit_rows))).unwrap()
 }
 
 fn names(s: &Schedule, layer: u32) -> Vec<(&'static str, &'static str)> {
@@ -64,9 +64,11 @@ fn a_qwen3_layer_is_seven_calls_in_seven_epochs() {
     assert!(with_residual("o") && with_residual("ffn_down"));
     // embed, 3 layers, final norm, head.
     assert_eq!(s.scratch.epochs, 1 + 3 * 7 + 2);
-    // Of two rows one may see the key of the other.
+    // Of two rows one may see the key of the other, unless they are of different sequences.
     let two = schedule(&plan, true, 2, 2);
     assert!(two.steps.iter().all(|s| s.call.name() != "decode_attention"));
+    let apart = with_target(true, false, |t| compile(&plan, t, Shape::apart(2))).unwrap();
+    assert_eq!(names(&apart, 1), want);
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn a_shape_is_compiled_as_it_would_be_alone() {
             let mut compiler = Compiler::new(&plan, target);
             for rows in [1, 2, 8, 64, 500] {
                 for logit_rows in [0, 1, 4, rows].into_iter().filter(|&n| n <= rows) {
-                    let shape = Shape { rows, logit_rows };
+                    let shape = Shape::new(rows, logit_rows);
                     assert_eq!(compiler.compile(shape), compile(&plan, target, shape), "{name}: {shape:?}");
                 }
             }
@@ -180,9 +182,7 @@ fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
         let plan = plan_of(name);
         let last = plan.ops.iter().filter_map(|n| n.layer).max();
         let s = schedule(&plan, true, 8, 2);
-        let rows = |s: &Step| {
-            s.call.writes().first().map(|c| Shape { rows: 8, logit_rows: 2 }.of(plan.act(c.act).rows))
-        };
+        let rows = |s: &Step| s.call.writes().first().map(|c| Shape::new(8, 2).of(plan.act(c.act).rows));
         let all: Vec<_> =
             s.steps.iter().filter(|s| s.layer == last && rows(s) == Some(8)).map(|s| s.label).collect();
         let for_the_cache = ["attn_norm", "k", "v", "kv", "k_norm", "v_norm", "k_rope", "ffn_residual"];
@@ -216,7 +216,7 @@ fn products_share_the_memory_of_their_sums() {
             *x = Cols { act: ActId(0), first: 0, width: 1 };
         }
     }
-    let shape = Shape { rows: 64, logit_rows: 1 };
+    let shape = Shape::new(64, 1);
     let scratch = scratch::assign(&plan, &packed, &steps, (&[], &behind), shape, true);
     assert!(behind.len() > 12 && scratch.bytes < 12 << 20, "{} for {}", scratch.bytes, behind.len());
 }
@@ -309,7 +309,7 @@ fn shared_memory_costs_no_barrier() {
 #[test]
 fn memory_is_shared() {
     let plan = plan_of("qwen3");
-    let shape = Shape { rows: 4, logit_rows: 1 };
+    let shape = Shape::new(4, 1);
     for fuse in [true, false] {
         let shared = schedule(&plan, fuse, 4, 1);
         let kept = with_target(fuse, true, |t| compile(&plan, t, shape)).unwrap();
@@ -325,7 +325,7 @@ fn kept_activations_stay_until_the_end() {
     for name in ARCHITECTURES {
         let plan = plan_of(name);
         for (fuse, logit_rows) in [(true, 1), (false, 5), (true, 2)] {
-            let s = with_target(fuse, true, |t| compile(&plan, t, Shape { rows: 5, logit_rows })).unwrap();
+            let s = with_target(fuse, true, |t| compile(&plan, t, Shape::new(5, logit_rows))).unwrap();
             let mut spans: Vec<Bytes> =
                 s.steps.iter().flat_map(|step| step.call.writes()).map(|c| bytes(&s, c)).collect();
             spans.sort_unstable();
@@ -340,7 +340,7 @@ fn what_has_no_kernel_is_named() {
     let down =
         plan.ops.iter().find(|n| n.layer == Some(1) && n.label == "expert_down").unwrap().op.weights()[0];
     plan.weights[down.index()].k = 250;
-    let no = with_target(true, false, |t| compile(&plan, t, Shape { rows: 3, logit_rows: 3 })).unwrap_err();
+    let no = with_target(true, false, |t| compile(&plan, t, Shape::new(3, 3))).unwrap_err();
     assert_eq!((no.label.as_str(), no.layer, no.rows), ("expert_down", Some(1), 3));
     assert!(no.to_string().contains("layer 1") && no.reason.contains("250"), "{no}");
 }
@@ -351,7 +351,7 @@ fn the_last_layer_without_a_head_is_keys_and_values() {
     let mut plan = plan_of("qwen3moe");
     let last = plan.ops.iter().filter_map(|n| n.layer).max();
     plan.ops.retain(|n| n.layer == last);
-    let steps = fuse::lower(&fuse::Graph::new(&plan, Shape { rows: 2, logit_rows: 0 }), true);
+    let steps = fuse::lower(&fuse::Graph::new(&plan, Shape::new(2, 0)), true);
     let labels: Vec<&str> = steps.iter().map(|s| s.label).collect();
     assert_eq!(labels, ["attn_norm", "k", "v", "k_norm", "k_rope", "kv_write"]);
 }

@@ -1,8 +1,9 @@
 //! The rows of a step from the host, and what each part of it gets.
 
 use super::step::{Source, Tail};
-use super::{Executor, POISON};
+use super::{Executor, POISON, widths};
 use crate::batch::{LogitRow, Part, PartOutput};
+use crate::compile::Shape;
 use crate::{Candidates, Error, Logits, Want};
 use zinc_kernels::RowInfo;
 use zinc_kernels::recurrent::PartRows;
@@ -19,7 +20,21 @@ pub struct Batch {
     pub parts: Vec<PartRows>,
 }
 
+impl Batch {
+    /// Whether each row is the only one of its sequence.
+    fn is_apart(&self) -> bool {
+        self.rows.iter().enumerate().all(|(i, row)| self.rows[..i].iter().all(|r| r.sequence != row.sequence))
+    }
+}
+
 impl Executor {
+    /// The shape of a batch's step.
+    pub(super) fn shape_of(&self, batch: &Batch) -> Shape {
+        let rows = batch.rows.len() as u32;
+        let decodes = rows == batch.logit_rows && rows <= widths::APART;
+        self.widths.shape(rows, batch.logit_rows, decodes && batch.is_apart())
+    }
+
     /// The rows of these parts; notes the sequences' pages. Room for the tokens must have been reserved.
     pub(super) fn batch(&mut self, parts: &[Part<'_>]) -> Batch {
         let all = || parts.iter().flat_map(|p| p.rows());

@@ -68,7 +68,7 @@ mod tests {
         });
         let (x, weight, out): (Cols, _, Cols) = head.unwrap();
         let call = Call::Linear { x, norm: None, weight, bias: None, residual: None, out };
-        let cost = |logit_rows| of(&plan, Shape { rows: 512, logit_rows }, 0, &call);
+        let cost = |logit_rows| of(&plan, Shape::new(512, logit_rows), 0, &call);
         let w = plan.weight(weight);
         assert_eq!(cost(1), w.row_bytes() as u64 * u64::from(w.m) / BYTES);
         assert_eq!(cost(512), u64::from(w.m) * u64::from(w.k) * 512 / MULTIPLY_ADDS);

@@ -39,7 +39,7 @@ impl Executor {
 
     /// The products of a step of `rows` rows, one of them with logits.
     pub fn products(&self, rows: u32) -> Result<Vec<Products>, Error> {
-        let shape = self.widths.shape(rows.clamp(1, self.widths.widest()), 1);
+        let shape = self.widths.shape(rows.clamp(1, self.widths.widest()), 1, false);
         match self.schedules.get(&(shape, false)) {
             Some(schedule) => Ok(schedule.products(&self.plan)),
             None => Ok(compile(&self.plan, &self.target(false), shape)?.products(&self.plan)),

@@ -41,7 +41,7 @@ impl Executor {
         (tokens, logit_rows): (usize, usize),
     ) -> Result<(), Error> {
         let op = self.find(fault)?;
-        let shape = self.widths.shape(tokens as u32, logit_rows as u32);
+        let shape = self.widths.shape(tokens as u32, logit_rows as u32, false);
         if !self.schedule(shape, false)?.steps.iter().any(|s| s.ops.contains(&op)) {
             return Err(Error::Option(format!("the step of row {row} does not do the operation `{fault}`")));
         }

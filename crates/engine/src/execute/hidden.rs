@@ -14,7 +14,7 @@ impl Executor {
     pub fn hidden(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<f32>, Error> {
         sequence.reserve(sequence.len() + tokens.len())?;
         let batch = self.batch(&[Part { sequence, tokens, want: Want::All }]);
-        let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
+        let shape = self.shape_of(&batch);
         let tail = Tail::Host { rows: false, candidates: false };
         self.submit(Source::Host(&batch), tail)?.wait()?;
         let schedule = self.schedule(shape, false)?;

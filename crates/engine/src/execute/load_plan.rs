@@ -82,7 +82,7 @@ pub(super) fn plan(
     let mut too_wide: Option<DoesNotFit> = None;
     for &rows in compiled.rows().iter().rev() {
         let widths = Widths::new(rows, plan.vocab());
-        let widest = Shape { rows, logit_rows: widths.logit_rows() };
+        let widest = Shape::new(rows, widths.logit_rows());
         // Asked for once here, so that it cannot fail below.
         work(widest, context)?;
         let extents = |context| Extents {

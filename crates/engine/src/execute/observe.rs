@@ -92,7 +92,7 @@ impl Executor {
 
     /// The experts that the last step chose, which had so many tokens and rows of logits. Nothing where no row was computed.
     pub fn read_choices(&mut self, tokens: usize, logit_rows: usize) -> Result<Vec<Chosen>, Error> {
-        let shape = self.widths.shape(tokens as u32, logit_rows as u32);
+        let shape = self.widths.shape(tokens as u32, logit_rows as u32, false);
         let schedule = self.schedule(shape, false)?;
         let mut places = Vec::new();
         for step in &schedule.steps {
@@ -223,7 +223,7 @@ impl Executor {
     ) -> Result<Observed, Error> {
         let keys = self.key_bucket((sequence.len() + tokens.len()) as u32);
         let batch = self.batch(&[Part { sequence, tokens, want }]);
-        let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
+        let shape = self.shape_of(&batch);
         let slot = self.write_inputs(&batch, shape)?;
         let schedule = self.schedule(shape, true)?;
         let scratch =

@@ -6,7 +6,7 @@ use crate::{Error, Routing};
 impl Executor {
     /// The experts that the last step's rows chose, if it had so many tokens and rows of logits. Nothing is run.
     pub fn routing(&mut self, tokens: usize, logit_rows: usize) -> Result<Vec<Routing>, Error> {
-        let shape = self.widths.shape(tokens as u32, logit_rows as u32);
+        let shape = self.widths.shape(tokens as u32, logit_rows as u32, false);
         let schedule = self.schedule(shape, false)?;
         let mut all = Vec::new();
         for step in &schedule.steps {

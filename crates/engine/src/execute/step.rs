@@ -81,7 +81,7 @@ impl Executor {
     pub(super) fn submit(&mut self, source: Source<'_>, tail: Tail) -> Result<Ticket, Error> {
         let (shape, end, input) = match source {
             Source::Host(batch) => {
-                let shape = self.widths.shape(batch.rows.len() as u32, batch.logit_rows);
+                let shape = self.shape_of(batch);
                 let slot = self.write_inputs(batch, shape)?;
                 let end = batch.rows.iter().map(|r| r.position + 1).max();
                 (shape, end.unwrap_or(0), Input::All(slot))
@@ -91,7 +91,7 @@ impl Executor {
                     Some(slots) => Input::Parts(self.write_parts(slots)?),
                     None => Input::None,
                 };
-                (Shape { rows: 1, logit_rows: 1 }, position + 1, input)
+                (Shape::new(1, 1), position + 1, input)
             }
         };
         let key = Key { shape, tail, input, keys: self.key_bucket(end) };
@@ -267,7 +267,7 @@ impl Executor {
         let keys = self.key_bucket(sequence.len() as u32 + rows);
         let tokens = vec![0; rows as usize];
         let batch = self.batch(&[Part { sequence, tokens: &tokens, want: Want::Candidates }]);
-        let shape = self.widths.shape(rows, 1);
+        let shape = self.widths.shape(rows, 1, false);
         let input = Input::All(self.write_inputs(&batch, shape)?);
         let tail = Tail::Host { rows: false, candidates: true };
         let program = self.record(Key { shape, tail, input, keys }, true)?;

@@ -68,9 +68,11 @@ impl Drop for Warming {
 impl Executor {
     /// Begins to make the pipelines of all steps that can occur: first those of decoding and of the widest steps of prompts.
     pub(super) fn warm(&mut self) {
-        let (widest, decode) = (self.widths.widest(), Shape { rows: 1, logit_rows: 1 });
+        let (widest, decode) = (self.widths.widest(), Shape::new(1, 1));
         let mut shapes: Vec<Shape> = self.widths.shapes().collect();
-        shapes.sort_by_key(|&s| (s != decode, s.rows != widest, s.rows, s.logit_rows != 1, s.logit_rows));
+        shapes.sort_by_key(|&s| {
+            (s != decode, s.rows != widest, s.rows, s.logit_rows != 1, s.logit_rows, !s.apart)
+        });
         let schedules: Vec<Arc<Schedule>> =
             shapes.iter().filter_map(|&s| self.schedules.get(&(s, false)).cloned()).collect();
         let (mut known, mut wanted) = (HashSet::new(), Vec::new());

@@ -14,6 +14,8 @@ const WIDTHS: [u32; 38] = [
 ];
 /// Rows with logits, beside none and as many as a width may have.
 const LOGIT_WIDTHS: [u32; 5] = [1, 4, 16, 64, 256];
+/// Most rows of steps that there are for rows that are apart, too: those of sequences that are decoded side by side.
+pub const APART: u32 = 16;
 /// Bytes of logits that a step computes at most, where a single row has less.
 const LOGIT_BYTES: u64 = 64 << 20;
 
@@ -57,8 +59,9 @@ impl Widths {
     fn shapes_of(&self, rows: u32) -> impl Iterator<Item = Shape> {
         let most = rows.min(self.logit_rows);
         let fewer = LOGIT_WIDTHS.into_iter().filter(move |&w| w < most);
-        let all = [most, 0].into_iter().chain(fewer);
-        all.map(move |logit_rows| Shape { rows, logit_rows })
+        let all = [most, 0].into_iter().chain(fewer).map(move |n| Shape::new(rows, n));
+        let apart = (2..=APART).contains(&rows) && most == rows;
+        all.chain(apart.then_some(Shape::apart(rows)))
     }
 
     /// Every shape that can occur.
@@ -66,12 +69,12 @@ impl Widths {
         self.rows.iter().flat_map(|&rows| self.shapes_of(rows))
     }
 
-    /// The narrowest shape that holds so many rows, of which so many want logits.
-    pub fn shape(&self, rows: u32, logit_rows: u32) -> Shape {
+    /// The narrowest shape that holds so many rows, of which so many want logits; `apart` if each is the only one of its sequence.
+    pub fn shape(&self, rows: u32, logit_rows: u32, apart: bool) -> Shape {
         let rows = self.rows.iter().copied().find(|&w| w >= rows).unwrap_or(rows);
-        let holds = |s: &Shape| s.logit_rows >= logit_rows;
-        let narrowest = self.shapes_of(rows).filter(holds).min_by_key(|s| s.logit_rows);
-        narrowest.unwrap_or(Shape { rows, logit_rows })
+        let holds = |s: &Shape| s.logit_rows >= logit_rows && (apart || !s.apart || rows == 1);
+        let narrowest = self.shapes_of(rows).filter(holds).min_by_key(|s| (s.logit_rows, !s.apart));
+        narrowest.unwrap_or(Shape::new(rows, logit_rows))
     }
 }
 
@@ -118,7 +121,11 @@ mod tests {
             assert_eq!(widths.widest(), chunk);
             for rows in 1..=chunk {
                 for logit_rows in 0..=rows.min(widths.logit_rows()) {
-                    let s = widths.shape(rows, logit_rows);
+                    let s = widths.shape(rows, logit_rows, false);
+                    assert!(!s.apart || rows == 1);
+                    let apart = widths.shape(rows, logit_rows, true);
+                    assert_eq!((apart.rows, apart.logit_rows), (s.rows, s.logit_rows));
+                    assert!(shapes.contains(&apart));
                     assert!(s.rows >= rows && s.logit_rows >= logit_rows && s.logit_rows <= s.rows);
                     assert!(shapes.contains(&s), "{chunk}: {rows} rows, {logit_rows} with logits");
                     assert_eq!(s.logit_rows == 0, logit_rows == 0, "no head where no logits are wanted");

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use zinc_kernels::Kernels;
 use zinc_kernels::recurrent::bench::{BenchShape, BenchTiming, Form, bench};
+use zinc_kernels::recurrent::chunked;
 use zinc_kernels::recurrent::delta_net::{Cut, Shape};
 
 /// Measures the scan of a layer of a gated delta net: microseconds a token, and bytes of states and rows.
@@ -68,7 +69,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let shape = format!("{rows},{},{},{}", args.heads, args.key_heads, args.head_size);
             let cut = match t.form {
                 Form::Rows(Cut { lanes, columns, threads }) => format!("{lanes},{columns},{threads},{own}"),
-                Form::Chunks => format!(",,,{own}"),
+                Form::Chunks(c) => format!("chunks,{},{},{own}", c.slice, c.stage),
             };
             let times = format!("{},{},{}", t.median_us, t.shortest_us, t.median_us / f64::from(*rows));
             writeln!(out, "{shape},{cut},{times},{},{},{}", t.state_bytes, t.row_bytes, device_cells(caps))?;
@@ -92,14 +93,16 @@ fn measure(args: &Args, kernels: &Kernels, rows: u32) -> Outcome<Vec<Measured>> 
     let own = bench(kernels, &shape).map_err(|e| error(e, "`--head-size` is a multiple of 4"))?;
     let usual = own.form;
     let mut results = vec![(rows, true, own)];
-    let mut others = vec![Form::Chunks];
+    let chunks = chunked::Cut::all(kernels, &shape.shape);
+    let taken = chunks.first().copied().map(Form::Chunks);
+    let mut others: Vec<Form> = chunks.into_iter().map(Form::Chunks).collect();
     if args.sweep {
         others.extend(Cut::all(kernels, &shape.shape).into_iter().map(Form::Rows).filter(|&f| f != usual));
     }
     for form in others {
-        // Heads without kernels for chunks, or a cut that the driver does not take.
+        // A cut that the driver does not take is no candidate.
         if let Ok(timing) = bench(kernels, &BenchShape { form: Some(form), ..shape }) {
-            let taken = form == Form::Chunks && rows >= kernels.policy().scan.chunked_rows;
+            let taken = Some(form) == taken && rows >= kernels.policy().scan.chunked_rows;
             results.push((rows, taken, timing));
         }
     }
@@ -120,9 +123,9 @@ fn table(results: &[Measured]) -> Table {
     for (rows, own, t) in results {
         let form = match t.form {
             Form::Rows(Cut { lanes, columns, threads }) => format!("{lanes} x {columns} of {threads}"),
-            Form::Chunks => {
+            Form::Chunks(c) => {
                 let times: Vec<String> = t.dispatches.iter().map(|d| format!("{d:.1}")).collect();
-                format!("in chunks: {}", times.join(" + "))
+                format!("chunks, {} values, stages of {}: {}", c.slice, c.stage, times.join(" + "))
             }
         };
         table.row([
@@ -139,14 +142,15 @@ fn table(results: &[Measured]) -> Table {
 }
 
 fn as_json(args: &Args, (rows, own, t): &Measured) -> Value {
-    let cut = match t.form {
-        Form::Rows(cut) => Some(cut),
-        Form::Chunks => None,
+    let (cut, chunks) = match t.form {
+        Form::Rows(cut) => (Some(cut), None),
+        Form::Chunks(cut) => (None, Some(cut)),
     };
     json!({
         "kernel": "delta_net", "form": if cut.is_some() { "rows" } else { "chunks" }, "dispatch_us": t.dispatches,
         "rows": rows, "heads": args.heads, "key_heads": args.key_heads, "head_size": args.head_size,
-        "lanes": cut.map(|c| c.lanes), "values": cut.map(|c| c.columns), "threads": cut.map(|c| c.threads), "taken": own,
+        "lanes": cut.map(|c| c.lanes), "values": cut.map(|c| c.columns), "threads": cut.map(|c| c.threads),
+        "slice": chunks.map(|c| c.slice), "stage": chunks.map(|c| c.stage), "taken": own,
         "median_us": t.median_us, "shortest_us": t.shortest_us, "us_a_token": t.median_us / f64::from(*rows),
         "state_bytes": t.state_bytes, "row_bytes": t.row_bytes,
     })

@@ -12,8 +12,8 @@ use zinc_vulkan::{MemoryKind, RecorderOptions};
 pub enum Form {
     /// One after the other, states shared out so.
     Rows(Cut),
-    /// In chunks.
-    Chunks,
+    /// In chunks, the kernels cut so.
+    Chunks(chunked::Cut),
 }
 
 /// What to measure.
@@ -100,10 +100,10 @@ pub fn bench(kernels: &Kernels, bench: &BenchShape) -> Result<BenchTiming, Error
     let mut rec = device.recorder(&options)?;
     match form {
         Form::Rows(cut) => record_cut(kernels, &mut rec, "scan", &args, cut, u32::MAX)?,
-        Form::Chunks => {
+        Form::Chunks(cut) => {
             let bytes = chunked::work_bytes(kernels.policy(), &shape, rows);
             let work = device.alloc(MemoryKind::Device, bytes, "bench chunks")?.all();
-            chunked::record(kernels, &mut rec, "scan", &args, &work)?;
+            chunked::record_above(kernels, &mut rec, "scan", &args, &work, 0, cut)?;
         }
     }
     let commands = rec.finish()?;

@@ -30,27 +30,26 @@ const PART: u32 = 32;
 /// Most keys and values of a head together: what fits in shared memory.
 const WIDTH: u32 = 256;
 
-/// How both kernels use shared memory.
+/// How both kernels use shared memory. It does not change sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cut {
+pub struct Cut {
     /// Rows of a factor that the first half has in shared memory.
-    stage: u32,
+    pub stage: u32,
     /// Values of a workgroup of the second half.
-    slice: u32,
+    pub slice: u32,
 }
 
 impl Cut {
-    /// The larger one that fits. The sums are the same.
-    fn of(caps: &Capabilities, shape: &Shape) -> Option<Cut> {
-        let fits = |cut: &Cut| cut.shared_bytes(shape) <= caps.limits.shared_memory;
-        [Cut { stage: 16, slice: 32 }, Cut { stage: 8, slice: 16 }].into_iter().find(fits)
+    /// All that there are for heads on a device, what is taken first: the larger.
+    pub fn all(k: &Kernels, shape: &Shape) -> Vec<Cut> {
+        cuts(k.policy(), k.caps(), shape)
     }
 
     /// Bytes of the kernel that needs more.
     fn shared_bytes(self, shape: &Shape) -> u32 {
         let stage =
             (2 * CHUNK * (self.stage / 2 + 1)).max(self.stage * (shape.key_size + shape.value_size) / 4);
-        let prepare = CHUNK * (CHUNK / 4 + 1) + stage + CHUNK;
+        let prepare = CHUNK * (CHUNK / 4 + 1) + stage + 5 * CHUNK / 4;
         let chunks = (shape.key_size + CHUNK) * self.slice / 4 + (2 * CHUNK * 9).max(8 * shape.key_size);
         16 * prepare.max(chunks)
     }
@@ -79,11 +78,11 @@ pub fn supports(
     shape: &Shape,
     rows: u32,
 ) -> bool {
-    precision == Precision::Fast && rows >= policy.scan.chunked_rows && cut(policy, caps, shape).is_some()
+    precision == Precision::Fast && rows >= policy.scan.chunked_rows && !cuts(policy, caps, shape).is_empty()
 }
 
-/// How the kernels are cut, where there are any for the heads.
-fn cut(policy: &Policy, caps: &Capabilities, shape: &Shape) -> Option<Cut> {
+/// How the kernels can be cut, where there are any for the heads.
+fn cuts(policy: &Policy, caps: &Capabilities, shape: &Shape) -> Vec<Cut> {
     let &Shape { key_size, value_size, .. } = shape;
     let sizes = [key_size, value_size];
     let whole = sizes.iter().all(|&n| n > 0 && n.is_multiple_of(PART))
@@ -91,7 +90,8 @@ fn cut(policy: &Policy, caps: &Capabilities, shape: &Shape) -> Option<Cut> {
         && delta_net::select(policy.subgroup_size, shape).is_ok();
     let invocations = threads(caps, policy.subgroup_size, WIDTH);
     let enough = invocations.is_power_of_two() && (CHUNK..=WIDTH).contains(&invocations);
-    (whole && enough).then(|| Cut::of(caps, shape)).flatten()
+    let fits = |cut: &Cut| whole && enough && cut.shared_bytes(shape) <= caps.limits.shared_memory;
+    [Cut { stage: 16, slice: 32 }, Cut { stage: 8, slice: 16 }].into_iter().filter(fits).collect()
 }
 
 /// Rows of the longest part that is left to the scan of single rows, in a step of so many parts: none where there is one
@@ -129,7 +129,10 @@ pub fn record(
     args: &Args<'_>,
     work: &Slice,
 ) -> Result<(), Error> {
-    record_above(k, rec, label, args, work, most(k.policy(), args.parts.count))
+    let Some(&cut) = Cut::all(k, &args.shape).first() else {
+        return Ok(refuse("delta_net", format!("{:?} in chunks", args.shape))?);
+    };
+    record_above(k, rec, label, args, work, most(k.policy(), args.parts.count), cut)
 }
 
 /// As [`record`], parts of more than `most` rows in chunks; with 0 all, and those that only fill up the step.
@@ -140,8 +143,9 @@ pub(super) fn record_above(
     args: &Args<'_>,
     work: &Slice,
     most: u32,
+    cut: Cut,
 ) -> Result<(), Error> {
-    in_chunks(k, rec, label, args, work, most)?;
+    in_chunks(k, rec, label, args, work, most, cut)?;
     if most > 0 {
         delta_net::record_cut(k, rec, label, args, delta_net::Cut::of(k, &args.shape)?, most)?;
     }
@@ -156,12 +160,13 @@ fn in_chunks(
     args: &Args<'_>,
     work: &Slice,
     most: u32,
+    Cut { stage, slice }: Cut,
 ) -> Result<(), Error> {
     let (shape, rows) = (&args.shape, args.rows);
     let Parts { runs, count: parts, .. } = args.parts;
-    let (Some(Cut { stage, slice }), None) = (cut(k.policy(), k.caps(), shape), args.norm) else {
-        return Ok(refuse("delta_net", format!("{shape:?} in chunks"))?);
-    };
+    if args.norm.is_some() {
+        return Ok(refuse("delta_net", "heads are not normed in chunks")?);
+    }
     let (alpha, beta, gate_part) = args.checked_gates()?;
     let (q, keys, v) = (args.q.bytes(rows)?, args.k.bytes(rows)?, args.v.bytes(rows)?);
     let (out, runs) = (args.out.bytes(rows)?, runs.slice(0, u64::from(parts) * Run::BYTES)?);

@@ -8,7 +8,7 @@
 //     R = g·Q + P·W                      out = P·U + R·S
 // W, R and U go to memory, P·U where the outputs will be (Yang et al., "Gated Delta Networks", 2024).
 //
-// A workgroup takes a chunk and a head. Quotients of decays are exponentials of differences of logarithms, never above 1.
+// A workgroup takes a chunk and a head. Rows pass through a buffer of shared memory, the next ones on their way to registers. Quotients of decays are exponentials of differences of logarithms, never above 1.
 #include "types.glsl"
 #include "chunk.glsl"
 #include "activation.glsl"
@@ -58,6 +58,7 @@ shared vec4 matrix[CHUNK * STRIDE];
 shared vec4 stage[ROOM];
 shared float logs[CHUNK];
 shared vec2 since[CHUNK]; // the logarithm of the cumulative decay, and what it lost by rounding
+shared float decays[CHUNK]; // since the chunk's begin
 shared float rates[CHUNK];
 
 Run run;
@@ -94,8 +95,24 @@ void load_gates() {
         since[t] = vec2(sum, lost);
     }
     barrier();
-    for (uint t = self; t < CHUNK; t += THREADS) chunk1.v[DECAYS + t] = decay_between(t, CHUNK - 1);
+    for (uint t = self; t < CHUNK; t += THREADS) {
+        decays[t] = exp(since[t].x);
+        chunk1.v[DECAYS + t] = decay_between(t, CHUNK - 1);
+    }
     if (self == 0) chunk1.v[DECAYS + CHUNK] = exp(since[CHUNK - 1].x);
+}
+
+// Keys and queries of a slice, or rows of a factor, on their way to shared memory.
+const uint PAIR_ITEMS = 2 * CHUNK * KEY_STAGE;
+const uint ITEMS = PAIR_ITEMS > WIDE ? PAIR_ITEMS : WIDE;
+vec4 next[(ITEMS + THREADS - 1) / THREADS];
+
+void fetch_pairs(uint first) {
+    [[unroll]] for (uint i = 0; i * THREADS < PAIR_ITEMS; i++) {
+        uint item = i * THREADS + self, row = item / KEY_STAGE % CHUNK, column = keys + 4 * (first + item % KEY_STAGE);
+        if (item < PAIR_ITEMS / 2) next[i] = row_of(p.k, K_STRIDE, column, row);
+        else if (item < PAIR_ITEMS) next[i] = row_of(p.q, Q_STRIDE, column, row);
+    }
 }
 
 // Elements of P, of the pairs (i + 16·r, j + 16·s) of rows, s <= r.
@@ -107,14 +124,15 @@ void pairs() {
         uint i = (pass * THREADS + self) / 16, j = self % 16;
         float kk[16], qk[16];
         [[unroll]] for (uint e = 0; e < 16; e++) kk[e] = qk[e] = 0.0;
+        fetch_pairs(0);
         for (uint first = 0; first < KEY_SIZE / 4; first += KEY_STAGE) {
             barrier();
-            for (uint item = self; item < CHUNK * KEY_STAGE; item += THREADS) {
-                uint row = item / KEY_STAGE, c = item % KEY_STAGE, column = keys + 4 * (first + c);
-                stage[row * KEY_STRIDE + c] = row_of(p.k, K_STRIDE, column, row);
-                stage[(CHUNK + row) * KEY_STRIDE + c] = row_of(p.q, Q_STRIDE, column, row);
+            [[unroll]] for (uint i = 0; i * THREADS < PAIR_ITEMS; i++) {
+                uint item = i * THREADS + self;
+                if (item < PAIR_ITEMS) stage[item / KEY_STAGE * KEY_STRIDE + item % KEY_STAGE] = next[i];
             }
             barrier();
+            if (first + KEY_STAGE < KEY_SIZE / 4) fetch_pairs(first + KEY_STAGE);
             [[unroll]] for (uint c = 0; c < KEY_STAGE; c++) {
                 vec4 k[4];
                 [[unroll]] for (uint s = 0; s < 4; s++) k[s] = stage[(j + 16 * s) * KEY_STRIDE + c];
@@ -191,14 +209,21 @@ void invert() {
 // Four columns of a row of b·g·K beside b·V, or of W beside U.
 vec4 factor(bool second, uint row, uint column) {
     if (second) return chunk4.v[column < KEY_SIZE ? (STATE_FACTORS + row * KEY_SIZE + column) / 4 : (UPDATES + row * VALUE_SIZE + column - KEY_SIZE) / 4];
-    if (column < KEY_SIZE) return rates[row] * exp(since[row].x) * row_of(p.k, K_STRIDE, keys + column, row);
+    if (column < KEY_SIZE) return rates[row] * decays[row] * row_of(p.k, K_STRIDE, keys + column, row);
     return rates[row] * row_of(p.v, V_STRIDE, values + column - KEY_SIZE, row);
+}
+
+void fetch_rows(bool second, uint first) {
+    [[unroll]] for (uint i = 0; i * THREADS < WIDE; i++) {
+        uint item = i * THREADS + self;
+        if (item < WIDE) next[i] = factor(second, first + item / (WIDTH / 4), item % (WIDTH / 4) * 4);
+    }
 }
 
 void put(bool second, uint row, uint column, vec4 x) {
     bool of_keys = column < KEY_SIZE;
     if (second && of_keys) {
-        chunk4.v[(OUT_FACTORS + row * KEY_SIZE + column) / 4] = fma(vec4(exp(since[row].x)), row_of(p.q, Q_STRIDE, keys + column, row), x);
+        chunk4.v[(OUT_FACTORS + row * KEY_SIZE + column) / 4] = fma(vec4(decays[row]), row_of(p.q, Q_STRIDE, keys + column, row), x);
     } else if (second) {
         if (row < rows) store4(p.out_, run_row(run, first_row + row) * OUT_STRIDE + values + column - KEY_SIZE, 4, x);
     } else if (of_keys) {
@@ -214,12 +239,14 @@ void product(bool second) {
         uint tile = pass + self, group = tile / (WIDTH / 8), quad = tile % (WIDTH / 8);
         vec4 sums[16];
         [[unroll]] for (uint e = 0; e < 16; e++) sums[e] = vec4(0.0);
+        fetch_rows(second, 0);
         for (uint first = 0; first < CHUNK; first += ROW_STAGE) {
             barrier();
-            for (uint item = self; item < WIDE; item += THREADS) {
-                stage[item] = factor(second, first + item / (WIDTH / 4), item % (WIDTH / 4) * 4);
+            [[unroll]] for (uint i = 0; i * THREADS < WIDE; i++) {
+                if (i * THREADS + self < WIDE) stage[i * THREADS + self] = next[i];
             }
             barrier();
+            if (first + ROW_STAGE < CHUNK) fetch_rows(second, first + ROW_STAGE);
             uint columns = tile < TILES && first < 8 * group + 8 ? ROW_STAGE / 4 : 0;
             for (uint c = 0; c < columns; c++) {
                 vec4 x[8];

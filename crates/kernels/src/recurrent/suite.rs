@@ -307,16 +307,20 @@ fn scan(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout) -> Result<(
     })
 }
 
-/// The parts of more than `most` rows in chunks, with the memory that they need and no more; the others, row by row, where there are any.
+/// The parts of more than `most` rows in chunks, however the kernels are cut, with the memory that they need and no more; the others, row by row, where there are any.
 fn in_chunks(s: &Suite<'_>, shape: &Shape, split: &Split, layout: Layout, most: u32) -> Result<(), Failure> {
-    against_reference(s, shape, split, &|inputs, table, state| {
-        let bytes = chunked::bytes(shape, chunked::chunks(table.parts().count, most, table.rows() as u32));
-        let work = s.bytes(&vec![0xff; bytes as usize])?;
-        let record = |rec: &mut Recorder, args: &delta_net::Args<'_>| {
-            chunked::record_above(s.kernels(), rec, "delta_net", args, &work, most)
-        };
-        inputs.run_by(s, shape, table, state, layout, None, &record)
-    })
+    for cut in chunked::Cut::all(s.kernels(), shape) {
+        against_reference(s, shape, split, &|inputs, table, state| {
+            let bytes =
+                chunked::bytes(shape, chunked::chunks(table.parts().count, most, table.rows() as u32));
+            let work = s.bytes(&vec![0xff; bytes as usize])?;
+            let record = |rec: &mut Recorder, args: &delta_net::Args<'_>| {
+                chunked::record_above(s.kernels(), rec, "delta_net", args, &work, most, cut)
+            };
+            inputs.run_by(s, shape, table, state, layout, None, &record)
+        })?;
+    }
+    Ok(())
 }
 
 /// What a kernel gives for inputs, a step's table and states.

@@ -159,7 +159,7 @@ fn tiles(s: &mut Suite<'_>, format: FormatRef) {
     let all = [
         (8, 1, 1, 1, 1, 1, 1, false),
         (8, 1, 4, 2, 2, 9, 2, true),
-        (4, 2, 2, 3, 4, 2, 1, true),
+        (4, 2, 2, 3, 3, 2, 1, true),
         (4, 1, 3, 4, 1, 18, 3, false),
         (2, 2, 1, 2, 2, 3, 1, false),
         (1, 1, 2, 1, 2, 4, 1, true),

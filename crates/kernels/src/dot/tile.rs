@@ -30,6 +30,8 @@ pub struct Tile {
 
 /// Elements of a matrix that a lane loads at a time for a single column, at least.
 const LOADED: u32 = 64;
+/// Subgroups from which on a workgroup may have fewer, for all multiprocessors to have as much.
+const BALANCED: u32 = 12;
 /// Columns of a workgroup at most.
 const MOST_COLUMNS: u32 = 16;
 
@@ -137,16 +139,32 @@ impl Tile {
         while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
-        let all = batches(&tile);
-        tile.batches = match all.div_ceil(dot.busy_groups).max(1) {
+        tile = tile.within(format, k, dot.stage_bytes);
+        // Workgroups a little smaller may leave fewer multiprocessors without work, or with less of it.
+        let fewest = if tile.subgroups >= BALANCED { tile.subgroups * 5 / 8 } else { tile.subgroups };
+        let balanced = (fewest..=tile.subgroups).rev().map(|subgroups| {
+            let tile = Tile { subgroups, ..tile };
+            Tile { batches: tile.even_batches(policy, format, k, batches(&tile)), ..tile }
+        });
+        let busiest = |t: &Tile| {
+            let of_unit = batches(t).div_ceil(t.batches).div_ceil(policy.gemm.costs.units);
+            of_unit * t.batches * t.batch_rows(policy.subgroup_size)
+        };
+        balanced.min_by_key(busiest).unwrap_or(tile)
+    }
+
+    /// Batches of a workgroup, of `all` that there are: so many that each multiprocessor has one workgroup, where it holds all of x.
+    fn even_batches(&self, policy: &Policy, format: FormatRef, k: u32, all: u32) -> u32 {
+        let dot = &policy.dot;
+        match all.div_ceil(dot.busy_groups).max(1) {
+            _ if !self.holds(format, k) => 1,
             few if few <= dot.most_batches => few,
             // Of a vocabulary every multiprocessor gets as many workgroups.
             _ => {
                 let units = policy.gemm.costs.units;
                 all.div_ceil(units * all.div_ceil(units * dot.most_batches))
             }
-        };
-        tile.within(format, k, dot.stage_bytes)
+        }
     }
 
     /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does. What a norm needs beside is a twentieth of it.
@@ -302,6 +320,26 @@ mod tests {
                     assert!(16 * staged + 8 * scales <= policy.dot.stage_bytes, "{tile:?}");
                 }
             }
+        }
+    }
+
+    /// 5,376 rows are 168 workgroups of 32 or 112 with three batches of 16, on 132 multiprocessors.
+    #[test]
+    fn rows_are_spread_evenly() {
+        let caps = caps(0x10de);
+        let policy = Policy::of(&caps);
+        let format = by_name("Q4_K").expect("a format of the list");
+        for (m, k, gated, most) in [
+            (5376, 8192, false, 42),
+            (5376, 21_504, false, 42),
+            (21_504, 5376, true, 168),
+            (4096, 4096, false, 32),
+            (12_288, 4096, true, 96),
+        ] {
+            let tile = select(&caps, &policy, &ProductClass { format, m, k, gated }, 1).unwrap();
+            let groups = m.div_ceil(tile.batch_rows(32)).div_ceil(tile.batches);
+            let busiest = groups.div_ceil(132) * tile.batches * tile.batch_rows(32);
+            assert!(busiest <= most, "{m}: {busiest} rows of {tile:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use zinc_vulkan::{Binding, Recorder, Slice};
 pub const NO_TOKEN: u32 = 0xffff_fffe;
 
 pub(super) const KERNEL: Kernel =
-    Kernel { stem: "argmax", bindings: 3, params_bytes: size_of::<Params>() as u32 };
+    Kernel { stem: "argmax", bindings: 4, params_bytes: size_of::<Params>() as u32 };
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -46,38 +46,33 @@ pub fn scratch_bytes(k: &Kernels, width: u32, rows: u32) -> u64 {
     u64::from(width.div_ceil(part(k).0)) * u64::from(rows) * 8
 }
 
-/// Records the search in parts and among them.
+/// Records the search: a dispatch, whose last workgroup of a row has the last word.
 ///
 /// # Errors
 /// No columns, too many rows, buffers too short, what the device says.
 pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> Result<(), Error> {
     let &Args { logits, scratch, out, rows } = args;
-    if logits.width == 0 || rows > 65_535 {
+    if logits.width == 0 || rows == 0 || rows > 65_535 {
         return Ok(refuse("argmax", format!("{rows} rows of {} columns", logits.width))?);
     }
     let (part, threads) = part(k);
     let parts = logits.width.div_ceil(part);
-    let threads = k.threads(threads);
     let params = Params { width: logits.width, stride: logits.stride, part, parts };
-    let logits = logits.bytes(rows)?;
-    let scratch = scratch.slice(0, u64::from(parts) * u64::from(rows) * 8)?;
-    let out = out.slice(0, u64::from(rows) * 4)?;
-    let stage = |stage, bindings: &[Binding<'_>], groups, rec: &mut Recorder| {
-        k.launch(
-            rec,
-            &Launch {
-                kernel: &KERNEL,
-                variant: &[("STAGE", stage)],
-                specialization: &[(0, threads)],
-                bindings,
-                params: bytemuck::bytes_of(&params),
-                groups,
-                label,
-            },
-        )
-    };
-    let (read, write) = (Binding::read(&logits), Binding::write(&scratch));
-    stage("row", &[read, write, Binding::read(&logits)], [parts, rows, 1], rec)?;
-    let (from, to) = (Binding::read(&scratch), Binding::write(&out));
-    stage("parts", &[Binding::read(&scratch), from, to], [1, rows, 1], rec)
+    k.launch(
+        rec,
+        &Launch {
+            kernel: &KERNEL,
+            variant: &[],
+            specialization: &[(0, k.threads(threads))],
+            bindings: &[
+                Binding::read(&logits.bytes(rows)?),
+                Binding::write(&scratch.slice(0, u64::from(parts) * u64::from(rows) * 8)?),
+                Binding::write(&k.counters(rows)?),
+                Binding::write(&out.slice(0, u64::from(rows) * 4)?),
+            ],
+            params: bytemuck::bytes_of(&params),
+            groups: [parts, rows, 1],
+            label,
+        },
+    )
 }

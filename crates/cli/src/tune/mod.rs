@@ -216,8 +216,8 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
     let target = Target { caps, policy, precision, kv_type, cut, fuse: true, keep: false };
     let mut products: Vec<(ProductClass, u32)> = Vec::new();
     for &rows in columns {
-        let schedule = compile(&plan, &target, Shape::new(rows, 1))
-            .map_err(zinc_engine::Error::Unsupported)?;
+        let schedule =
+            compile(&plan, &target, Shape::new(rows, 1)).map_err(zinc_engine::Error::Unsupported)?;
         // Experts' slots are grouped by the policy, and their tiles follow from that.
         for p in schedule.products(&plan).into_iter().filter(|p| p.experts.is_none()) {
             let product = (p.class, p.columns);

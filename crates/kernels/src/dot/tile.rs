@@ -30,8 +30,10 @@ pub struct Tile {
 
 /// Elements of a matrix that a lane loads at a time for a single column, at least.
 const LOADED: u32 = 64;
-/// Subgroups from which on a workgroup may have fewer, for all multiprocessors to have as much.
+/// Subgroups from which on a workgroup may have fewer or more, for all multiprocessors to have as much.
 const BALANCED: u32 = 12;
+/// Invocations of a workgroup.
+const MOST_INVOCATIONS: u32 = 1024;
 /// Columns of a workgroup at most.
 const MOST_COLUMNS: u32 = 16;
 
@@ -140,17 +142,34 @@ impl Tile {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
         tile = tile.within(format, k, dot.stage_bytes);
-        // Workgroups a little smaller may leave fewer multiprocessors without work, or with less of it.
-        let fewest = if tile.subgroups >= BALANCED { tile.subgroups * 5 / 8 } else { tile.subgroups };
-        let balanced = (fewest..=tile.subgroups).rev().map(|subgroups| {
-            let tile = Tile { subgroups, ..tile };
-            Tile { batches: tile.even_batches(policy, format, k, batches(&tile)), ..tile }
+        // A workgroup that does not hold x rounds all of it: better one a multiprocessor with twice the rows than two.
+        if !tile.holds(format, k) && batches(&tile) > policy.gemm.costs.units && tile.columns == 1 {
+            tile.rows *= 2;
+        }
+        tile.balanced(policy, class, groups)
+    }
+
+    /// The tile with somewhat fewer or more subgroups where that leaves the busiest multiprocessor fewer rows.
+    fn balanced(self, policy: &Policy, class: &ProductClass, groups: u32) -> Tile {
+        let all =
+            |tile: &Tile| groups.saturating_mul(class.m.div_ceil(tile.batch_rows(policy.subgroup_size)));
+        let own = self.subgroups;
+        let most = (own * 4 / 3).min(MOST_INVOCATIONS / policy.subgroup_size.max(1));
+        let range = if own >= BALANCED { own * 5 / 8..=most } else { own..=own };
+        let tiles = range.map(|subgroups| {
+            let tile = Tile { subgroups, ..self };
+            Tile { batches: tile.even_batches(policy, class.format, class.k, all(&tile)), ..tile }
         });
-        let busiest = |t: &Tile| {
-            let of_unit = batches(t).div_ceil(t.batches).div_ceil(policy.gemm.costs.units);
-            of_unit * t.batches * t.batch_rows(policy.subgroup_size)
-        };
-        balanced.min_by_key(busiest).unwrap_or(tile)
+        // Of equal ones its own, else the largest, whose workgroups round x less often.
+        tiles
+            .max_by_key(|t| (std::cmp::Reverse(t.busiest(policy, all(t))), t.subgroups == own, t.subgroups))
+            .unwrap_or(self)
+    }
+
+    /// Rows of the multiprocessor that has the most, of `all` batches.
+    fn busiest(&self, policy: &Policy, all: u32) -> u32 {
+        let of_unit = all.div_ceil(self.batches).div_ceil(policy.gemm.costs.units);
+        of_unit.saturating_mul(self.batches).saturating_mul(self.batch_rows(policy.subgroup_size))
     }
 
     /// Batches of a workgroup, of `all` that there are: so many that each multiprocessor has one workgroup, where it holds all of x.
@@ -337,8 +356,7 @@ mod tests {
             (12_288, 4096, true, 96),
         ] {
             let tile = select(&caps, &policy, &ProductClass { format, m, k, gated }, 1).unwrap();
-            let groups = m.div_ceil(tile.batch_rows(32)).div_ceil(tile.batches);
-            let busiest = groups.div_ceil(132) * tile.batches * tile.batch_rows(32);
+            let busiest = tile.busiest(&policy, m.div_ceil(tile.batch_rows(32)));
             assert!(busiest <= most, "{m}: {busiest} rows of {tile:?}");
         }
     }

@@ -206,7 +206,10 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             16_384,
             &[
                 GemvShape { stage_bytes: 34 << 10, ..FEW },
-                GemvShape { up_to: 8, stage_bytes: 17 << 10, ..MANY },
+                // A value of x is loaded from shared memory for 4 rows, which takes as long as its products; workgroups of all parts and few rows
+                // keep three on a multiprocessor.
+                GemvShape { up_to: 8, spread: true, stage_bytes: 34 << 10, ..MANY },
+                GemvShape { up_to: 16, columns: 16, spread: true, stage_bytes: 47 << 10, ..MANY },
                 GemvShape { columns: 16, subgroups: 8, stage_bytes: 47 << 10, ..MANY },
             ],
         ),

@@ -49,8 +49,8 @@ pub struct Args {
     /// Measure every way to cut the work, not only the one that the device's policy takes.
     #[arg(long)]
     sweep: bool,
-    /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage; for `dot` lanes, bytes of x, rows, columns,
-    /// subgroups, stage, batches, ahead (0 or 1). May be given several times.
+    /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage (elements of a lane); for `dot` lanes, bytes of
+    /// x, rows, columns, subgroups, stage (chunks of a lane), batches, ahead (0 or 1). May be given several times.
     #[arg(long, value_name = "N,…", value_parser = tile, conflicts_with = "sweep")]
     tile: Vec<Product>,
     #[command(flatten)]

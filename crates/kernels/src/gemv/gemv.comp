@@ -11,7 +11,8 @@
 // the rest of the tile is chosen.
 //
 // A lane's chunk of x is 64 to 256 bytes, so lanes that read x themselves touch a cache line each. With STAGE the workgroup copies x to shared
-// memory first, in an order that a team reads without bank conflicts.
+// memory first, in an order that a team reads without bank conflicts: some chunks of each lane at a time, or a piece of one after the other, where
+// many columns and parts leave no room for more.
 //
 // With EXPERTS columns are slots of rows (expert_slots.glsl).
 #include "types.glsl"
@@ -30,8 +31,8 @@ layout(constant_id = 6) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 7) const bool BIAS = false;
 layout(constant_id = 8) const bool RESIDUAL = false;
 layout(constant_id = 9) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
-layout(constant_id = 10) const uint STAGE = 0; // chunks of a lane that are staged in shared memory at a time; 0: lanes read x themselves
-layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · pitch
+layout(constant_id = 10) const uint STAGE = 0; // elements of a lane that are staged in shared memory at a time, chunks or a piece of one; 0: lanes read x themselves
+layout(constant_id = 11) const uint STAGED_QUADS = 1; // size of the stage, at least COLUMNS · QUADS · PITCH
 layout(constant_id = 12) const uint PARTIALS = 1; // with SPREAD: sums of all lanes of the workgroup, lanes · OWN
 layout(constant_id = 13) const uint EXPERTS = 0;
 layout(constant_id = 14) const uint SLOTS = 1;
@@ -75,15 +76,18 @@ layout(push_constant, scalar) uniform Push {
 
 shared float partials[PARTIALS];
 
-// Quad q of chunk c of a column lies at q · pitch + c: lanes with neighbouring chunks read neighbouring quads, and the odd pitch spreads the
-// quads of a chunk over the banks when they are stored.
-const uint QUADS = CHUNK / 4;
-shared vec4 staged[STAGED_QUADS];
-
 // Parts that the subgroups of a workgroup walk at the same time.
 const uint ABREAST = SPREAD ? PARTS : 1;
-const uint STAGED_CHUNKS = ABREAST * STAGE * LANES;
+// Chunks of a lane in a stage, quads of each that are staged at a time, and how often that is.
+const uint SPAN = STAGE > CHUNK ? STAGE / CHUNK : 1;
+const uint QUADS = STAGE > 0 && STAGE < CHUNK ? STAGE / 4 : CHUNK / 4;
+const uint PIECES = CHUNK / 4 / QUADS;
+const uint STAGED_CHUNKS = ABREAST * SPAN * LANES;
+// Quad q of chunk c of a column lies at q · PITCH + c: lanes with neighbouring chunks read neighbouring quads, and the odd pitch spreads the
+// quads of a chunk over the banks when they are stored.
 const uint PITCH = STAGED_CHUNKS + 1;
+const uint TO_STAGE = COLUMNS * STAGED_CHUNKS * QUADS;
+shared vec4 staged[STAGED_QUADS];
 
 vec4 load_x(uint column, uint i) {
     uint at = x_start(gl_WorkGroupID.z * COLUMNS, column) + i;
@@ -91,14 +95,26 @@ vec4 load_x(uint column, uint i) {
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
 
-// Copies STAGE · LANES chunks of each part that is walked, from chunk `first` of the first part on; parts lie `per_part` chunks apart.
-void stage_x(uint first, uint per_part, uint chunks) {
-    barrier();
-    for (uint i = gl_LocalInvocationIndex; i < COLUMNS * STAGED_CHUNKS * QUADS; i += gl_WorkGroupSize.x) {
-        uint quad = i % QUADS, place = i / QUADS % STAGED_CHUNKS, column = i / (QUADS * STAGED_CHUNKS);
-        uint chunk = min(first + place / (STAGE * LANES) * per_part + place % (STAGE * LANES), chunks - 1);
-        uint at = chunk_base(chunk) + quad / (RUN / 4) * RUN_STRIDE + 4 * (quad % (RUN / 4));
-        staged[(column * QUADS + quad) * PITCH + place] = load_x(column, at);
+// Quads that an invocation has on the way at a time.
+const uint HELD = 4;
+
+// Copies a piece of SPAN · LANES chunks of each part that is walked, from chunk `first` of the first part on; parts lie `per_part` chunks apart. The first
+// loads are on the way while other subgroups still read the stage.
+void stage_x(uint first, uint per_part, uint chunks, uint piece) {
+    for (uint begin = 0; begin < TO_STAGE; begin += HELD * gl_WorkGroupSize.x) {
+        vec4 held[HELD];
+        [[unroll]] for (uint j = 0; j < HELD; j++) {
+            const uint i = begin + j * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
+            const uint quad = piece * QUADS + i % QUADS, place = i / QUADS % STAGED_CHUNKS, column = i / (QUADS * STAGED_CHUNKS);
+            const uint chunk = min(first + place / (SPAN * LANES) * per_part + place % (SPAN * LANES), chunks - 1);
+            const uint at = chunk_base(chunk) + quad / (RUN / 4) * RUN_STRIDE + 4 * (quad % (RUN / 4));
+            if (i < TO_STAGE) held[j] = load_x(column, at);
+        }
+        if (begin == 0) barrier();
+        [[unroll]] for (uint j = 0; j < HELD; j++) {
+            const uint i = begin + j * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
+            if (i < TO_STAGE) staged[(i / (QUADS * STAGED_CHUNKS) * QUADS + i % QUADS) * PITCH + i / QUADS % STAGED_CHUNKS] = held[j];
+        }
     }
     barrier();
 }
@@ -110,22 +126,25 @@ float dot_on(vec4 a, vec4 b, float sum) {
     return fma(a.w, b.w, sum);
 }
 
-// Adds a chunk's products; `place` is its place in the stage.
-void add_chunk(Codes codes[ALL_ROWS], uint chunk, uint place, inout float sums[PADDED]) {
-    uint base = chunk_base(chunk);
+// Adds the products of a piece of a chunk; `place` is the chunk's place in the stage.
+void add_piece(Codes codes[ALL_ROWS], uint piece, uint chunk, uint place, inout float sums[PADDED]) {
+    const uint base = chunk_base(chunk);
     [[unroll]] for (uint run = 0; run < RUNS; run++) {
         vec2 scale[ALL_ROWS];
         [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) scale[r] = code_scale(run_scale(codes[r], run));
         [[unroll]] for (uint quad = 0; quad < RUN / 4; quad++) {
-            vec4 w[ALL_ROWS];
-            [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) w[r] = weights(run_codes(codes[r], run, quad), scale[r]);
-            [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
-                vec4 x;
-                if (STAGE > 0) x = staged[(c * QUADS + run * (RUN / 4) + quad) * PITCH + place];
-                else x = load_x(c, base + run * RUN_STRIDE + 4 * quad);
-                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
-                    uint i = (c * ROWS + r % ROWS) * MATRICES + r / ROWS;
-                    sums[i] = dot_on(w[r], x, sums[i]);
+            const uint own = run * (RUN / 4) + quad;
+            if (own / QUADS == piece) {
+                vec4 w[ALL_ROWS];
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) w[r] = weights(run_codes(codes[r], run, quad), scale[r]);
+                [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
+                    vec4 x;
+                    if (STAGE > 0) x = staged[(c * QUADS + own % QUADS) * PITCH + place];
+                    else x = load_x(c, base + run * RUN_STRIDE + 4 * quad);
+                    [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) {
+                        uint i = (c * ROWS + r % ROWS) * MATRICES + r / ROWS;
+                        sums[i] = dot_on(w[r], x, sums[i]);
+                    }
                 }
             }
         }
@@ -165,14 +184,17 @@ void main() {
         float sums[PADDED];
         [[unroll]] for (uint i = 0; i < PADDED; i++) sums[i] = 0.0;
         const uint begin = part * per_part, end = min(begin + per_part, chunks);
-        const uint stage = STAGE > 0 ? STAGE * LANES : per_part;
-        for (uint offset = 0; offset < per_part; offset += stage) {
-            if (STAGE > 0) stage_x((part - own_part) * per_part + offset, per_part, chunks);
-            const uint stop = min(begin + offset + stage, end);
-            for (uint chunk = begin + offset + lane; chunk < stop; chunk += LANES) {
+        for (uint offset = 0; offset < per_part; offset += SPAN * LANES) {
+            const uint stop = min(begin + offset + SPAN * LANES, end);
+            for (uint step = 0; step < SPAN; step++) {
+                const uint chunk = begin + offset + step * LANES + lane;
+                // Of chunks beyond the end the last one is loaded, but not added.
                 Codes codes[ALL_ROWS];
-                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, chunk);
-                add_chunk(codes, chunk, own_part * (STAGE * LANES) + chunk - begin - offset, sums);
+                [[unroll]] for (uint r = 0; r < ALL_ROWS; r++) codes[r] = load_chunk(rows[r], plane, min(chunk, chunks - 1));
+                [[unroll]] for (uint piece = 0; piece < PIECES; piece++) {
+                    if (STAGE > 0 && step == 0) stage_x((part - own_part) * per_part + offset, per_part, chunks, piece);
+                    if (chunk < stop) add_piece(codes, piece, chunk, own_part * SPAN * LANES + step * LANES + lane, sums);
+                }
             }
         }
 #if BLOCK_ELEMS == 1

@@ -129,7 +129,7 @@ pub(super) fn record_columns(
     tile: Tile,
 ) -> Result<(), Error> {
     let format = operands.format;
-    if let Err(reason) = tile.check(kernels.subgroup_size()) {
+    if let Err(reason) = tile.check(format, kernels.subgroup_size()) {
         return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
     }
     let matrices = if operands.up.is_some() { 2 } else { 1 };

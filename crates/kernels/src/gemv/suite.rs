@@ -212,19 +212,19 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
     }
 }
 
-/// Tiles of all kinds: (lanes, parts, spread, rows, columns, subgroups, stage), of 1, 3 and 4 columns. Those that agree in lanes and parts give
-/// the same bits.
+/// Tiles of all kinds: (lanes, parts, spread, rows, columns, subgroups, chunks and pieces of a chunk of the stage), of 1, 3 and 4 columns. Those that agree in
+/// lanes and parts give the same bits.
 fn tiles(s: &mut Suite<'_>, format: FormatRef) {
     let all = [
-        (1, 1, false, 1, 4, 2, 0),
-        (2, 1, false, 2, 1, 2, 1),
-        (4, 1, false, 4, 2, 1, 0),
-        (4, 2, true, 1, 3, 2, 3),
-        (4, 2, false, 3, 2, 1, 1),
-        (4, 4, true, 2, 1, 4, 0),
-        (4, 4, false, 1, 4, 2, 2),
-        (4, 8, true, 4, 2, 8, 1),
-        (64, 1, false, 2, 3, 1, 1),
+        (1, 1, false, 1, 4, 2, (0, 1)),
+        (2, 1, false, 2, 1, 2, (1, 1)),
+        (4, 1, false, 4, 2, 1, (0, 1)),
+        (4, 2, true, 1, 3, 2, (3, 1)),
+        (4, 2, false, 3, 2, 1, (1, 2)),
+        (4, 4, true, 2, 1, 4, (0, 1)),
+        (4, 4, false, 1, 4, 2, (2, 1)),
+        (4, 8, true, 4, 2, 8, (1, 4)),
+        (64, 1, false, 2, 3, 1, (1, 2)),
     ];
     let limits = &s.kernels().device().capabilities().limits;
     let shared = limits.shared_memory - 2048;
@@ -232,7 +232,9 @@ fn tiles(s: &mut Suite<'_>, format: FormatRef) {
     for (i, (lanes, parts, spread, rows, columns, subgroups, wanted)) in all.into_iter().enumerate() {
         let tile = Tile { lanes: lanes.min(subgroup), parts, spread, rows, columns, subgroups, stage: 0 };
         let fits = |&stage: &u32| 16 * Tile { stage, ..tile }.staged_quads(format) <= shared;
-        let tile = Tile { stage: (1..=wanted).rev().find(fits).unwrap_or(0), ..tile };
+        let (most, pieces) = wanted;
+        let stage = (1..=most).rev().map(|n| n * format.chunk / pieces).find(fits).unwrap_or(0);
+        let tile = Tile { stage, ..tile };
         let plain = Tile { spread: false, rows: 1, columns: 1, subgroups: 1, stage: 0, ..tile };
         let columns = [1, 3, 4][i % 3];
         for m in [1, rows as usize * 2 + 1] {

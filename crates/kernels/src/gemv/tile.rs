@@ -47,7 +47,8 @@ pub struct Tile {
     pub columns: u32,
     /// Subgroups of a workgroup; with `spread` a multiple of `parts`.
     pub subgroups: u32,
-    /// Chunks of x of a lane that the workgroup stages in shared memory at a time; 0: lanes read x themselves.
+    /// Elements of x of a lane that the workgroup stages in shared memory at a time: whole chunks of the format, or a chunk's half, quarter …;
+    /// 0: lanes read x themselves.
     pub stage: u32,
 }
 
@@ -134,20 +135,31 @@ impl Tile {
 
     /// Quads of shared memory that hold what is staged at a time.
     pub(super) fn staged_quads(&self, format: FormatRef) -> u32 {
-        let chunks = self.stage * self.lanes * if self.spread { self.parts } else { 1 };
-        self.columns * (format.chunk / 4) * (chunks + 1)
+        let span = (self.stage / format.chunk).max(1);
+        let chunks = span * self.lanes * if self.spread { self.parts } else { 1 };
+        self.columns * (self.stage.min(format.chunk) / 4) * (chunks + 1)
     }
 
-    /// The most chunks of a lane that fit into `bytes` of shared memory, no more than there are and at most two: more gain nothing.
+    /// The most elements of a lane that fit into `bytes` of shared memory: two chunks where there are as many (more gain nothing), a chunk, or a part
+    /// of it down to 16 elements.
     fn stage_within(&self, format: FormatRef, k: u32, bytes: u32) -> u32 {
         let chunks = k.div_ceil(format.chunk).div_ceil(self.lanes * self.parts);
         let fits = |&stage: &u32| 16 * Tile { stage, ..*self }.staged_quads(format) <= bytes;
-        (1..=chunks.min(2)).take_while(fits).last().unwrap_or(0)
+        let whole = (1..=chunks.min(2)).rev().map(|n| n * format.chunk);
+        let pieces =
+            [2, 4, 8].into_iter().filter(|n| format.chunk.is_multiple_of(16 * n)).map(|n| format.chunk / n);
+        whole.chain(pieces).find(fits).unwrap_or(0)
     }
 
     /// Whether the numbers belong together on a device.
-    pub(super) fn check(&self, subgroup_size: u32) -> Result<(), String> {
-        let Tile { lanes, parts, spread, rows, columns, subgroups, .. } = *self;
+    pub(super) fn check(&self, format: FormatRef, subgroup_size: u32) -> Result<(), String> {
+        let Tile { lanes, parts, spread, rows, columns, subgroups, stage } = *self;
+        let chunk = format.chunk;
+        if stage > 0
+            && !(stage.is_multiple_of(chunk) || chunk.is_multiple_of(stage) && stage.is_multiple_of(4))
+        {
+            return Err(format!("a stage of {stage} elements for chunks of {chunk}"));
+        }
         if !lanes.is_power_of_two() || lanes > subgroup_size {
             return Err(format!("{lanes} lanes are no power of two up to {subgroup_size}"));
         }

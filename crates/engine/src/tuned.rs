@@ -12,7 +12,7 @@ use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
 /// The version of the file: of another one nothing is read.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What was measured on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,8 +66,9 @@ struct Fast {
 enum FastTile {
     /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
     Dot([u32; 8]),
-    /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts.
-    Gemm([u32; 10]),
+    /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts,
+    /// subgroups that split steps.
+    Gemm([u32; 11]),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,13 +165,14 @@ impl Fast {
                 FastTile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
             }
             Product::Gemm(t) => {
-                let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts } = t;
+                let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart } =
+                    t;
                 let [m, n, k] = match matrix {
                     gemm::Matrix::Portable => [0; 3],
                     gemm::Matrix::Khr { m, n, k } => [m, n, k],
                     gemm::Matrix::Lanes => [1; 3],
                 };
-                FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts])
+                FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart])
             }
         };
         Some(Fast { up_to, tile })
@@ -184,7 +186,7 @@ impl From<FastTile> for Product {
                 let ahead = ahead == 1;
                 Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead })
             }
-            FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts]) => {
+            FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart]) => {
                 let matrix = match m {
                     0 => gemm::Matrix::Portable,
                     1 => gemm::Matrix::Lanes,
@@ -199,6 +201,7 @@ impl From<FastTile> for Product {
                     sub_columns,
                     buffers,
                     parts,
+                    apart,
                 })
             }
         }
@@ -253,8 +256,8 @@ mod tests {
         };
         tuned.insert(ProductClass { format, m: 64, k: 256, gated: true }, vec![shape(4), shape(64)]).unwrap();
         let dot = FastTile::Dot([8, 2, 1, 4, 2, 9, 1, 1]).into();
-        let matrices = FastTile::Gemm([16, 16, 16, 64, 32, 128, 16, 32, 1, 4]).into();
-        let plain = FastTile::Gemm([0, 0, 0, 64, 64, 64, 4, 4, 1, 1]).into();
+        let matrices = FastTile::Gemm([16, 16, 16, 64, 32, 128, 16, 32, 1, 4, 1]).into();
+        let plain = FastTile::Gemm([0, 0, 0, 64, 64, 64, 4, 4, 1, 1, 1]).into();
         let class = ProductClass { format, m: 128, k: 512, gated: false };
         tuned.fast.insert(class, vec![(4, dot), (16, matrices), (64, plain)]);
         Measured { tiles: tuned, chunks: [("a model".to_owned(), 256)].into() }
@@ -300,7 +303,7 @@ mod tests {
         for (bad, why) in [
             (good[..good.len() / 2].to_string(), "EOF"),
             ("nonsense".into(), "expected"),
-            (good.replace("\"version\": 3", "\"version\": 4"), "version 4"),
+            (good.replace("\"version\": 4", "\"version\": 5"), "version 5"),
             (good.replace("a driver", "another"), "another device"),
             (good.replace("\"Q8_0\"", "\"Q9\""), "Q9"),
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),

@@ -1,6 +1,6 @@
 // From the sums of a tile to its results: parts added up, scales, bias, residual, gate.
 //
-// For kernels with the constants ROWS, COLUMNS, SUB_ROWS, SUB_COLUMNS, TM, TN, BIAS, RESIDUAL, GATE, ACTIVATION, ALPHA, LIMIT, EXPERTS, SLOTS, IN_PARTS and the
+// For kernels with the constants ROWS, COLUMNS, SUB_ROWS, SUB_COLUMNS, TM, TN, BIAS, RESIDUAL, GATE, ACTIVATION, ALPHA, LIMIT, EXPERTS, SLOTS, IN_PARTS, SOLO and the
 // push constants of gemm_push.glsl; on matrices where MATRIX_KHR is defined. Include after what defines MATRICES and WEIGHT_SCALE.
 //
 // With IN_PARTS the workgroups of a tile (z) each leave their sums in `partials`; the one that comes last adds them up in the order of the parts, whichever
@@ -87,22 +87,24 @@ void finish_matrix(uint row, uint column, Sum value, Sum up) {
 // indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
 // What is beyond the subgroup's matrices is never executed, but Mesa 26 does not compile an index beyond an array.
 #define SUM(i) sums[(i) % SUMS]
+// With SOLO the first subgroup has the sums of all.
+#define IDLE (SOLO > 0 && gl_SubgroupID > 0)
 #define RESULTS(i) \
     if (i < ROW_MATRICES * COLUMN_MATRICES) { \
         const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES; \
         const uint row = first_row + unit_row + r * TM, column = first_column + unit_column + c * TN; \
-        if (whole && row + TM <= p.m && column + TN <= p.columns) { \
+        if (!IDLE && whole && row + TM <= p.m && column + TN <= p.columns) { \
             if (MEET) subgroupBarrier(); \
             finish_matrix(row, column, SUM(c * W_MATRICES + r), SUM(c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r)); \
             if (MEET) subgroupBarrier(); \
         } else { \
             const uint own = gl_SubgroupID * MATRICES * TM * TN; \
-            [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
+            if (!IDLE) [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
                 coopMatStore(SUM(c * W_MATRICES + j * ROW_MATRICES + r), results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
             } \
             subgroupMemoryBarrierShared(); \
             subgroupBarrier(); \
-            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < TM * TN; e += gl_SubgroupSize) { \
+            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; !IDLE && e < TM * TN; e += gl_SubgroupSize) { \
                 finish(row + e % TM, column + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
             } \
             subgroupMemoryBarrierShared(); \
@@ -132,6 +134,7 @@ uint place(uint part, uint i) {
     return part * PART + i * THREADS + gl_LocalInvocationIndex;
 }
 #define SUM(i) sums[i]
+#define IDLE false
 #define STORE_SUM(part, i) CommonF32(p.partials).v[place(part, i)] = SUM(i)
 #define LOAD_SUM(part, i, sum) sum = CommonF32(p.partials).v[place(part, i)]
 #define EACH_SUM(DO) [[unroll]] for (uint i = 0; i < SUMS; i++) { DO(i) }
@@ -167,7 +170,9 @@ shared uint parts_before;
 void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_column) {
     if (IN_PARTS) {
         const uint parts = gl_NumWorkGroups.z, tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, own = tile * parts;
-        EACH_SUM(LEAVE_SUM)
+        if (!IDLE) {
+            EACH_SUM(LEAVE_SUM)
+        }
         memoryBarrierBuffer();
         barrier();
         if (gl_LocalInvocationIndex == 0) {
@@ -178,7 +183,7 @@ void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_col
         if (parts_before + 1 < parts) return;
         memoryBarrierBuffer();
         EACH_SUM(CLEAR_SUM)
-        [[dont_unroll]] for (uint part = 0; part < parts; part += LOADS) {
+        [[dont_unroll]] for (uint part = 0; !IDLE && part < parts; part += LOADS) {
             EACH_SUM(ADD_SUM)
         }
     }

@@ -22,6 +22,7 @@ layout(constant_id = 17) const uint SLOTS = 1;
 layout(constant_id = 20) const bool IN_PARTS = false;
 // All subgroups of a workgroup come by the same number of barriers, a subgroup's own ones too.
 layout(constant_id = 21) const bool MEET = false;
+layout(constant_id = 22) const uint SOLO = 0; // lanes of a subgroup, where the subgroups of a workgroup split a tile's steps
 // Columns fill their tiles: where one begins takes a register each if it depends on how many there are, a twentieth of a large tile's time.
 layout(constant_id = 23) const bool WHOLE = false;
 

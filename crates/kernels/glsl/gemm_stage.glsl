@@ -1,33 +1,41 @@
 // The operands of a tile in shared memory as f16, STEP elements of K at a time: weights decoded, activations as `convert` packed them. Both are in
 // the order of the format's chunks, each 16 elements in that of packed rows (packed_row.glsl), which changes nothing of a sum but its order.
 //
-// For kernels with the constants THREADS, ROWS (of each matrix), COLUMNS, STEP (CHUNK or more, divides 64), BUFFERS, GATE and the push constants
-// weight, up, x, m, k, row_bytes, x_stride, columns. Include after weights.glsl and expert_slots.glsl. The kernel walks over K so:
+// For kernels with the constants THREADS, SOLO, ROWS (of each matrix), COLUMNS, STEP (CHUNK or more, divides 64), BUFFERS, GATE and the push constants
+// weight, up, x, m, k, row_bytes, x_stride, columns. With SOLO (of a subgroup) every subgroup has operands of its own, of other steps: its slots are behind
+// those of the one before. Include after weights.glsl and expert_slots.glsl. The kernel walks over K so:
 //     Codes codes[W_TASKS]; uvec4 packed[X_TASKS]; Places places; find(rows, places); load; store; barrier; then for each step
 //     load of the next one, products of this one, barrier where BUFFERS is 1, store of the next one, barrier.
 
 const uint MATRICES = GATE ? 2 : 1;
+// Who shares operands, and how many of them there are.
+const uint TEAM = SOLO > 0 ? SOLO : THREADS;
+const uint TEAMS = THREADS / TEAM;
 const uint W_ROWS = MATRICES * ROWS;
 // Quads of words from a row to the next: an odd number, so that neighbouring rows are in different banks.
 const uint PITCH = STEP / 8 + 1;
 
 // Row r of matrix i begins at (slot · W_ROWS + i · ROWS + r) · PITCH, column c at (slot · COLUMNS + c) · PITCH.
-shared uvec4 w_stage[BUFFERS * W_ROWS * PITCH];
-shared uvec4 x_stage[BUFFERS * COLUMNS * PITCH];
+shared uvec4 w_stage[TEAMS * BUFFERS * W_ROWS * PITCH];
+shared uvec4 x_stage[TEAMS * BUFFERS * COLUMNS * PITCH];
 
 // Chunks of a row in a step. Where there are fewer than invocations, several invocations share a chunk: each decodes some of its runs.
 const uint CHUNKS = STEP / CHUNK;
 const uint W_CHUNKS = W_ROWS * CHUNKS;
-const uint SPLIT = THREADS >= 4 * W_CHUNKS && RUNS >= 4 ? 4 : THREADS >= 2 * W_CHUNKS && RUNS >= 2 ? 2 : 1;
+const uint SPLIT = TEAM >= 4 * W_CHUNKS && RUNS >= 4 ? 4 : TEAM >= 2 * W_CHUNKS && RUNS >= 2 ? 2 : 1;
 // Pieces of chunks that an invocation decodes in a step, and quads of words of x that it copies.
-const uint W_TASKS = (W_CHUNKS * SPLIT + THREADS - 1) / THREADS;
-const uint W_EVEN = W_CHUNKS * SPLIT % THREADS;
+const uint W_TASKS = (W_CHUNKS * SPLIT + TEAM - 1) / TEAM;
+const uint W_EVEN = W_CHUNKS * SPLIT % TEAM;
 const uint X_QUADS = COLUMNS * STEP / 8;
-const uint X_TASKS = (X_QUADS + THREADS - 1) / THREADS;
-const uint X_EVEN = X_QUADS % THREADS;
+const uint X_TASKS = (X_QUADS + TEAM - 1) / TEAM;
+const uint X_EVEN = X_QUADS % TEAM;
+
+uint team_index() {
+    return SOLO > 0 ? gl_SubgroupInvocationID : gl_LocalInvocationIndex;
+}
 
 uint task(uint i) {
-    return i * THREADS + gl_LocalInvocationIndex;
+    return i * TEAM + team_index();
 }
 
 #ifdef MATRIX_KHR

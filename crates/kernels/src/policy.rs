@@ -86,6 +86,8 @@ pub struct GemvPolicy {
     pub doubling: bool,
     /// The rest of a tile by number of columns: the first entry whose `up_to` is not below it, else the last.
     pub shapes: &'static [GemvShape],
+    /// The same of gated products, where it is not.
+    pub gated: Option<&'static [GemvShape]>,
 }
 
 /// What of a tile does not change results.
@@ -155,9 +157,10 @@ impl DotPolicy {
 }
 
 impl GemvPolicy {
-    /// The entry for a number of columns.
-    pub fn shape(&self, columns: u32) -> &GemvShape {
-        self.shapes.iter().find(|s| columns <= s.up_to).unwrap_or(&self.shapes[self.shapes.len() - 1])
+    /// The entry for a number of columns of a product, gated or not.
+    pub fn shape(&self, columns: u32, gated: bool) -> &GemvShape {
+        let shapes = self.gated.filter(|_| gated).unwrap_or(self.shapes);
+        shapes.iter().find(|s| columns <= s.up_to).unwrap_or(&shapes[shapes.len() - 1])
     }
 }
 
@@ -197,22 +200,30 @@ const FEW: GemvShape =
 const MANY: GemvShape =
     GemvShape { up_to: 64, rows: 4, columns: 8, spread: false, subgroups: 4, stage_bytes: 0 };
 
+/// NVIDIA: a column.
+const ONE: GemvShape = GemvShape { up_to: 1, stage_bytes: 34 << 10, ..FEW };
+/// NVIDIA, up to 8 columns: what an invocation stages at a time is four loads, which are under way together, and a multiprocessor has workgroups enough to
+/// compute meanwhile.
+const UP_TO_8: GemvShape =
+    GemvShape { up_to: 8, rows: 2, columns: 8, spread: true, subgroups: 8, stage_bytes: 18 << 10 };
+/// NVIDIA, more columns.
+const WIDE: GemvShape = GemvShape { columns: 16, subgroups: 8, stage_bytes: 47 << 10, ..MANY };
+
 fn gemv(class: DeviceClass) -> GemvPolicy {
-    let card =
-        |busy_teams, shapes| GemvPolicy { lanes: 8, busy_teams, max_parts: 8, doubling: false, shapes };
+    let card = |busy_teams, shapes| GemvPolicy {
+        lanes: 8,
+        busy_teams,
+        max_parts: 8,
+        doubling: false,
+        shapes,
+        gated: None,
+    };
     match class {
-        // bench/results/2026-11-30-h200-gemv-sweep.txt
-        DeviceClass::Nvidia => card(
-            16_384,
-            &[
-                GemvShape { stage_bytes: 34 << 10, ..FEW },
-                // A value of x is loaded from shared memory for 4 rows, which takes as long as its products; workgroups of all parts and few rows
-                // keep three on a multiprocessor.
-                GemvShape { up_to: 8, spread: true, stage_bytes: 34 << 10, ..MANY },
-                GemvShape { up_to: 16, columns: 16, spread: true, stage_bytes: 47 << 10, ..MANY },
-                GemvShape { columns: 16, subgroups: 8, stage_bytes: 47 << 10, ..MANY },
-            ],
-        ),
+        // bench/results/2026-11-30-h200-gemv-sweep.txt and -exact-columns.txt
+        DeviceClass::Nvidia => GemvPolicy {
+            gated: Some(&[ONE, GemvShape { rows: 4, ..UP_TO_8 }, WIDE]),
+            ..card(16_384, &[ONE, UP_TO_8, WIDE])
+        },
         // By the estimates of RDNA4's compiler (docs/rdna4.md): code within the instruction cache, x staged.
         DeviceClass::Amd => card(
             8_192,
@@ -225,6 +236,7 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             busy_teams: 1,
             max_parts: 1,
             doubling: true,
+            gated: None,
             shapes: &[
                 GemvShape { up_to: 8, rows: 1, subgroups: 1, ..MANY },
                 GemvShape { rows: 2, subgroups: 1, ..MANY },

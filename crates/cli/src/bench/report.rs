@@ -225,7 +225,8 @@ fn tile_name(t: Tile) -> String {
     format!("{}x{}{spread} {}x{} {}s stage {}", t.lanes, t.parts, t.rows, t.columns, t.subgroups, t.stage)
 }
 
-/// Who multiplies, rows and columns of a workgroup, of a subgroup (or invocation), elements of K at a time, `x2` where two of these are in shared memory, parts of K.
+/// Who multiplies, rows and columns of a workgroup, of a subgroup (or invocation), elements of K at a time, `x2` where two of these are in shared memory, parts of K, subgroups
+/// that split steps.
 pub fn gemm_tile_name(t: &gemm::Tile) -> String {
     let matrix = match t.matrix {
         gemm::Matrix::Portable => "portable".to_string(),
@@ -235,7 +236,8 @@ pub fn gemm_tile_name(t: &gemm::Tile) -> String {
     let buffers = if t.buffers > 1 { format!(" x{}", t.buffers) } else { String::new() };
     let (tile, sub) = ((t.rows, t.columns), (t.sub_rows, t.sub_columns));
     let parts = if t.parts > 1 { format!(" {} parts", t.parts) } else { String::new() };
-    format!("{matrix} {}x{} of {}x{} step {}{buffers}{parts}", tile.0, tile.1, sub.0, sub.1, t.step)
+    let apart = if t.apart > 1 { format!(" {} apart", t.apart) } else { String::new() };
+    format!("{matrix} {}x{} of {}x{} step {}{buffers}{parts}{apart}", tile.0, tile.1, sub.0, sub.1, t.step)
 }
 
 /// A tile of such products for JSON.
@@ -246,7 +248,7 @@ pub fn gemm_tile_json(t: &gemm::Tile) -> Value {
     };
     json!({
         "matrices": t.matrix.variant(), "matrix": matrix, "rows": t.rows, "columns": t.columns, "sub_rows": t.sub_rows,
-        "sub_columns": t.sub_columns, "step": t.step, "buffers": t.buffers, "parts": t.parts,
+        "sub_columns": t.sub_columns, "step": t.step, "buffers": t.buffers, "parts": t.parts, "apart": t.apart,
     })
 }
 

@@ -32,9 +32,11 @@ pub(super) fn of_groups(policy: &Policy, class: &ProductClass, tile: &Tile, grou
     let busy = step(policy, class, tile);
     // Half of a lone workgroup's work overlaps with its waiting.
     let alone = costs.latency + busy / 2.0;
-    let steps = f64::from(class.k.div_ceil(tile.step).div_ceil(tile.parts));
+    let steps = f64::from(class.k.div_ceil(tile.step).div_ceil(tile.parts * tile.apart));
     // The first step, and the way out of the last one: sums of four bytes, twice for each part where there are parts.
     let (waits, sums) = if tile.parts > 1 { (2.0 + SPLIT_WAITS, 4.0) } else { (2.0, 1.0) };
+    // The first subgroup waits for the others and adds up their sums.
+    let waits = if tile.apart > 1 { waits + 1.0 } else { waits };
     let results = matrices(class) * f64::from(tile.rows * tile.columns) * 4.0 * sums * costs.byte / 1e3;
     let round = |groups: u64| match groups as f64 {
         0.0 => 0.0,
@@ -43,7 +45,7 @@ pub(super) fn of_groups(policy: &Policy, class: &ProductClass, tile: &Tile, grou
     (of_unit / at_once) as f64 * round(at_once) + round(of_unit % at_once)
 }
 
-/// Nanoseconds of a busy multiprocessor for a step of a workgroup.
+/// Nanoseconds of a busy multiprocessor for a step of a workgroup, or one of each subgroup where they split the steps.
 pub(super) fn step(policy: &Policy, class: &ProductClass, tile: &Tile) -> f64 {
     let costs = &policy.gemm.costs;
     let rows = matrices(class) * f64::from(tile.rows);
@@ -57,7 +59,7 @@ pub(super) fn step(policy: &Policy, class: &ProductClass, tile: &Tile) -> f64 {
     let compute = rows * decode + rows * columns * costs.multiply + fragments * costs.fragment;
     let weight = class.format.block_bytes as f64 / class.format.block_elems as f64;
     let bytes = (rows * weight + 2.0 * columns) * costs.byte;
-    compute.max(bytes) * f64::from(tile.step) / 1e3
+    compute.max(bytes) * f64::from(tile.step * tile.apart) / 1e3
 }
 
 fn matrices(class: &ProductClass) -> f64 {

@@ -51,7 +51,8 @@ pub fn group(
         classes.iter().try_for_each(|class| select_experts(by, class, &grouping).map(drop))?;
         Ok(grouping)
     };
-    let mut widths: Vec<u32> = by.policy.gemm.tiles(by.caps, false).map(|tile| tile.columns).collect();
+    let mut widths: Vec<u32> =
+        by.policy.gemm.tiles(by.caps, false).filter(|t| t.apart == 1).map(|tile| tile.columns).collect();
     widths.sort_unstable();
     widths.dedup();
     widths.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)));
@@ -79,7 +80,7 @@ pub fn select_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> R
     let cost = |tile: &Tile| {
         cost::of_groups(by.policy, class, tile, (groups * f64::from(m.div_ceil(tile.rows))) as u64)
     };
-    let tiles = by.policy.gemm.tiles(by.caps, gated).filter(|t| t.columns == g.columns());
+    let tiles = by.policy.gemm.tiles(by.caps, gated).filter(|t| t.columns == g.columns() && t.apart == 1);
     let fits = |tile: &Tile| {
         tile.check_experts(by.caps, by.policy.subgroup_size, format, gated).is_ok() && tile.steps(k).is_some()
     };

@@ -165,7 +165,7 @@ pub(super) fn specialization(
     let (alpha, limit) = gate.map_or((0.0, 0.0), Gate::constants);
     let flags = [bias, residual, gate.is_some()].map(u32::from);
     let of_gate = [gate.map_or(0, Gate::number), alpha.to_bits(), limit.to_bits()];
-    values.extend((values.len() as u32..).zip(flags.into_iter().chain(of_gate)));
+    values.extend((10..).zip(flags.into_iter().chain(of_gate)));
     values.push((20, u32::from(tile.parts > 1)));
     // Software drivers of Mesa's let a whole workgroup wait in a subgroup's barrier, and end it where one subgroup does.
     values.push((21, u32::from(kernels.policy().class == DeviceClass::Software)));

@@ -1,5 +1,6 @@
 //! When products are computed in tiles, and in which: data by class of device.
 
+use super::tile::narrow;
 use super::{Matrix, Tile, matrix_of};
 use crate::DeviceClass;
 use zinc_vulkan::Capabilities;
@@ -57,11 +58,19 @@ pub struct GemmShape {
     pub step: u32,
     /// Steps in shared memory, 1 or 2.
     pub buffers: u32,
+    /// Subgroups that split the steps of a tile, as in [`Tile`](super::Tile).
+    pub apart: u32,
 }
 
 impl GemmShape {
     const fn new(tile: (u32, u32), sub: (u32, u32), step: u32) -> GemmShape {
-        GemmShape { rows: tile.0, columns: tile.1, sub_rows: sub.0, sub_columns: sub.1, step, buffers: 1 }
+        let (rows, columns) = tile;
+        GemmShape { rows, columns, sub_rows: sub.0, sub_columns: sub.1, step, buffers: 1, apart: 1 }
+    }
+
+    /// A tile whose steps are split by subgroups.
+    const fn apart(tile: (u32, u32), step: u32, apart: u32) -> GemmShape {
+        GemmShape { apart, ..GemmShape::new(tile, tile, step) }
     }
 
     const fn of_lanes(tile: (u32, u32), sub: (u32, u32)) -> GemmShape {
@@ -87,6 +96,12 @@ const CARD: &[GemmShape] = &[
     GemmShape::new((128, 16), (32, 16), 128),
     GemmShape::new((64, 16), (16, 16), 128),
     GemmShape::new((64, 16), (16, 16), 64),
+    GemmShape::apart((32, 16), 64, 4),
+    GemmShape::apart((16, 16), 64, 8),
+    GemmShape::apart((32, 8), 64, 4),
+    GemmShape::apart((32, 8), 64, 8),
+    GemmShape::apart((16, 8), 64, 8),
+    GemmShape::apart((16, 8), 128, 4),
 ];
 
 /// Tiles whose subgroups have 32 rows and all columns.
@@ -131,7 +146,8 @@ impl GemmPolicy {
             Matrix::Portable => (self.portable, [].as_slice()),
             _ => (self.matrices, self.lanes),
         };
-        let plain = plain.iter().map(move |shape| Tile::of(shape, matrix, gated));
+        let plain =
+            plain.iter().map(move |shape| Tile::of(shape, narrow(caps, matrix, shape.columns), gated));
         plain.chain(lanes.iter().map(move |shape| Tile::of(shape, Matrix::Lanes, gated)))
     }
 

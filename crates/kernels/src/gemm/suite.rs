@@ -29,6 +29,9 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         tiles(&mut s, matrix);
         epilogues(&mut s, tile);
         parts(&mut s, tile);
+        if let Matrix::Khr { m, n, .. } = matrix {
+            apart(&mut s, Tile { rows: m, sub_rows: m, columns: n, sub_columns: n, apart: 2, ..tile });
+        }
     }
     s.finish()
 }
@@ -59,6 +62,7 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
                 sub_columns: 2,
                 buffers: 1,
                 parts: 1,
+                apart: 1,
             }
         }
         Matrix::Lanes => Tile {
@@ -70,6 +74,7 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
             sub_columns: 64,
             buffers: 2,
             parts: 1,
+            apart: 1,
         },
         Matrix::Khr { m, n, .. } => {
             let rows = if kernels.subgroup_size() > 32 { m } else { 2 * m };
@@ -82,6 +87,7 @@ pub(crate) fn small(kernels: &Kernels, matrix: Matrix) -> Tile {
                 sub_columns: 2 * n,
                 buffers: 1,
                 parts: 1,
+                apart: 1,
             }
         }
     }
@@ -166,10 +172,24 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
     let columns = shape_classes(tile.columns as usize).into_iter().cycle().skip(2);
     let lengths = lengths(format, tile.step as usize).into_iter().cycle();
     for ((m, n), k) in rows.zip(columns).zip(lengths).take(9) {
-        s.case(format!("{format} {m}×{k}, {n} columns, {}", tile.matrix.variant()), |s| {
+        let apart = tile.apart;
+        s.case(format!("{format} {m}×{k}, {n} columns, {}, {apart} apart", tile.matrix.variant()), |s| {
             case(s, format, m, n, k, tile)
         });
     }
+}
+
+/// Subgroups that split the steps of a tile: all that a tile can have, and more subgroups than there are steps.
+fn apart(s: &mut Suite<'_>, tile: Tile) {
+    for (format, subgroups) in [("Q4_K", 3), ("Q6_K", 4), ("F16", 2)] {
+        let Some(format) = by_name(format) else { continue };
+        shapes(s, format, Tile { apart: subgroups, ..tile });
+    }
+    if let Some(format) = by_name("Q4_K") {
+        gates(s, format, tile);
+    }
+    epilogues(s, tile);
+    parts(s, Tile { rows: 2 * tile.rows, sub_rows: 2 * tile.rows, ..tile });
 }
 
 /// Tiles of other proportions and in parts: (rows, columns, rows and columns of a unit, step, buffers, parts); of matrices in units of their size.
@@ -200,7 +220,7 @@ fn tiles(s: &mut Suite<'_>, matrix: Matrix) {
         }
     };
     for (rows, columns, sub_rows, sub_columns, step, buffers, parts) in all {
-        let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts };
+        let tile = Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart: 1 };
         for name in ["Q6_K", "Q8_0"] {
             let Some(format) = by_name(name) else { continue };
             if !fits(s.kernels(), format, tile) {

@@ -50,15 +50,8 @@ impl Matrix {
 
 /// The matrices of a device that multiply f16 and add up f32: those with the most products, 16 × 16 × 16 where there are any.
 pub fn matrix_of(caps: &Capabilities) -> Matrix {
-    let usable = |s: &&MatrixShape| {
-        s.scope == MatrixScope::Subgroup
-            && (s.a, s.b) == (ComponentType::F16, ComponentType::F16)
-            && (s.c, s.result) == (ComponentType::F32, ComponentType::F32)
-            && s.k.is_multiple_of(8)
-            && 64 % s.k == 0
-    };
     let best = |s: &&MatrixShape| (s.m == s.n, s.m * s.n * s.k);
-    match caps.cooperative_matrix.iter().filter(usable).max_by_key(best) {
+    match caps.cooperative_matrix.iter().filter(|s| usable(s)).max_by_key(best) {
         Some(s) if caps.features.shader_f16 && caps.features.memory_model => {
             Matrix::Khr { m: s.m, n: s.n, k: s.k }
         }
@@ -66,7 +59,28 @@ pub fn matrix_of(caps: &Capabilities) -> Matrix {
     }
 }
 
-/// How the work is cut. The order of sums depends on `matrix`, `step`, `parts` and the format alone.
+/// The matrices for a tile of so many columns: narrower ones, where the device has any, of a tile that is narrower.
+pub(super) fn narrow(caps: &Capabilities, matrix: Matrix, columns: u32) -> Matrix {
+    match matrix {
+        Matrix::Khr { m, n, k } if columns < n => {
+            let fits = |s: &MatrixShape| (s.m, s.n, s.k) == (m, columns, k) && usable(s);
+            let n = if caps.cooperative_matrix.iter().any(fits) { columns } else { n };
+            Matrix::Khr { m, n, k }
+        }
+        _ => matrix,
+    }
+}
+
+/// Whether a shape multiplies f16 and adds up f32 in steps that tiles have.
+fn usable(s: &MatrixShape) -> bool {
+    s.scope == MatrixScope::Subgroup
+        && (s.a, s.b) == (ComponentType::F16, ComponentType::F16)
+        && (s.c, s.result) == (ComponentType::F32, ComponentType::F32)
+        && s.k.is_multiple_of(8)
+        && 64 % s.k == 0
+}
+
+/// How the work is cut. The order of sums depends on `matrix`, `step`, `parts`, `apart` and the format alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Who multiplies.
@@ -85,6 +99,9 @@ pub struct Tile {
     pub buffers: u32,
     /// Parts of K, each multiplied by a workgroup of its own; the last to be done adds their sums up in order.
     pub parts: u32,
+    /// Subgroups that have the same tile and split its steps, each with a stage of its own; 1: the subgroups of a workgroup share a stage and split
+    /// rows and columns.
+    pub apart: u32,
 }
 
 /// Tiles of a product in parts at most: each has a counter.
@@ -126,16 +143,16 @@ pub fn select(
 pub(super) fn in_parts(tile: Tile, class: &ProductClass, columns: u32) -> impl Iterator<Item = Tile> {
     let steps = tile.steps(class.k).unwrap_or(1);
     let split = tile.tiles(class.m, columns) <= u64::from(MOST_SPLIT);
-    let sensible = move |&parts: &u32| parts == 1 || split && 2 * parts <= steps;
+    let sensible = move |&parts: &u32| parts == 1 || split && 2 * parts * tile.apart <= steps;
     PARTS.into_iter().filter(sensible).map(move |parts| Tile { parts, ..tile })
 }
 
 impl Tile {
     pub(super) fn of(shape: &GemmShape, matrix: Matrix, gated: bool) -> Tile {
         let matrices = if gated { 2 } else { 1 };
-        let &GemmShape { rows, columns, sub_rows, sub_columns, step, buffers } = shape;
+        let &GemmShape { rows, columns, sub_rows, sub_columns, step, buffers, apart } = shape;
         let (rows, sub_rows) = (rows / matrices, sub_rows / matrices);
-        Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts: 1 }
+        Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts: 1, apart }
     }
 
     /// Steps over rows of `k` elements; `None` where they would not be whole. Packed columns are whole steps of 64 elements.
@@ -159,7 +176,7 @@ impl Tile {
         }
     }
 
-    /// Subgroups of a workgroup, or invocations in the portable variant.
+    /// Subgroups that share a stage, or invocations in the portable variant.
     pub(super) fn units(&self) -> u32 {
         (self.rows / self.sub_rows.max(1)) * (self.columns / self.sub_columns.max(1))
     }
@@ -168,7 +185,7 @@ impl Tile {
     pub fn threads(&self, subgroup_size: u32) -> u32 {
         match self.matrix {
             Matrix::Portable => self.units(),
-            Matrix::Khr { .. } | Matrix::Lanes => self.units() * subgroup_size,
+            Matrix::Khr { .. } | Matrix::Lanes => self.units() * self.apart * subgroup_size,
         }
     }
 
@@ -178,7 +195,7 @@ impl Tile {
         let [m, n, _] = self.matrix.dimensions();
         let row = (self.step / 8 + 1) * 16;
         let weights = matrices * self.rows * if self.matrix == Matrix::Lanes { 8 } else { row };
-        let staged = self.buffers * (weights + self.columns * row);
+        let staged = self.apart * self.buffers * (weights + self.columns * row);
         let results = match self.matrix {
             Matrix::Portable => 0,
             _ => self.units() * matrices * m * n * 4,
@@ -195,7 +212,7 @@ impl Tile {
         format: FormatRef,
         gated: bool,
     ) -> Result<(), String> {
-        let Tile { rows, columns, step, sub_rows, sub_columns, buffers, .. } = *self;
+        let Tile { rows, columns, step, sub_rows, sub_columns, buffers, apart, .. } = *self;
         let [m, n, k] = self.matrix.dimensions();
         let whole = |of: u32, part: u32| part > 0 && of > 0 && of.is_multiple_of(part);
         let parts = [(rows, sub_rows), (columns, sub_columns), (sub_rows, m), (sub_columns, n), (step, k)];
@@ -204,6 +221,15 @@ impl Tile {
         }
         if self.parts == 0 || self.parts > PARTS[PARTS.len() - 1] {
             return Err(format!("{} parts", self.parts));
+        }
+        // Sums of a subgroup take the place of its weights.
+        if apart == 0
+            || apart > 1
+                && (!matches!(self.matrix, Matrix::Khr { .. })
+                    || self.units() > 1
+                    || 4 * columns > 2 * step + 16)
+        {
+            return Err(format!("{apart} subgroups that split the steps of {rows}×{columns}"));
         }
         if !whole(64, step) && !whole(step, 64) || !whole(step, format.chunk) {
             return Err(format!("steps of {step} elements for chunks of {}", format.chunk));
@@ -253,7 +279,8 @@ impl Tile {
         let Tile { rows, columns, step, sub_rows, sub_columns, buffers, .. } = *self;
         let values =
             [self.threads(subgroup_size), rows, columns, step, sub_rows, sub_columns, buffers, m, n, k];
-        (0..).zip(values).collect()
+        let lanes = if self.apart > 1 { subgroup_size } else { 0 };
+        (0..).zip(values).chain([(22, lanes)]).collect()
     }
 }
 

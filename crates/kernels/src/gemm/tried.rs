@@ -1,7 +1,7 @@
 //! Tiles that are worth measuring.
 
 use super::policy::GemmShape;
-use super::tile::in_parts;
+use super::tile::{in_parts, narrow};
 use super::{Matrix, Tile, cost, matrix_of};
 use crate::Policy;
 use crate::gemv::ProductClass;
@@ -32,6 +32,9 @@ const MATRICES: [((u32, u32), (u32, u32)); 21] = [
     ((64, 16), (16, 16)),
 ];
 
+/// Rows and columns of a tile whose steps are split by subgroups.
+const APART: [(u32, u32); 5] = [(16, 8), (32, 8), (64, 8), (16, 16), (32, 16)];
+
 /// The same of invocations.
 const PORTABLE: [((u32, u32), (u32, u32)); 6] = [
     ((64, 64), (8, 4)),
@@ -52,8 +55,24 @@ pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, co
     // Long steps are for tiles of few results, which wait for memory.
     let steps = |columns: u32| [64, 128, 256].into_iter().filter(move |&step| step == 64 || columns <= 64);
     let tiles = list.iter().flat_map(|&((rows, columns), (sub_rows, sub_columns))| {
-        let shape = move |step| GemmShape { rows, columns, sub_rows, sub_columns, step, buffers: 1 };
+        let shape =
+            move |step| GemmShape { rows, columns, sub_rows, sub_columns, step, buffers: 1, apart: 1 };
         steps(columns).map(move |step| Tile::of(&shape(step), matrix, class.gated))
+    });
+    let apart = APART.iter().filter(|_| matrix != Matrix::Portable).flat_map(|&(rows, columns)| {
+        let shape = move |step, apart| GemmShape {
+            rows,
+            columns,
+            sub_rows: rows,
+            sub_columns: columns,
+            step,
+            buffers: 1,
+            apart,
+        };
+        let matrix = narrow(caps, matrix, columns);
+        [64, 128, 256]
+            .into_iter()
+            .flat_map(move |step| [2, 4, 8].map(|n| Tile::of(&shape(step, n), matrix, class.gated)))
     });
     let tiles = tiles.chain(policy.gemm.tiles(caps, class.gated).filter(|t| t.matrix == Matrix::Lanes));
     // Neither mostly empty nor decoding the weights too often.
@@ -65,7 +84,12 @@ pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, co
     let fits = |t: &Tile| {
         t.check(caps, policy.subgroup_size, class.format, class.gated).is_ok() && t.steps(class.k).is_some()
     };
-    tiles.filter(sensible).filter(fits).flat_map(|tile| crowds(policy, tile, class, columns)).collect()
+    tiles
+        .chain(apart)
+        .filter(sensible)
+        .filter(fits)
+        .flat_map(|tile| crowds(policy, tile, class, columns))
+        .collect()
 }
 
 /// As many of [`candidates`], those that take least time by the policy's figures.
@@ -87,7 +111,8 @@ pub fn likely(
 
 /// Whether a tile that was measured is one of a product.
 pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, tile: &Tile) -> bool {
-    policy.gemm.tiles(caps, class.gated).any(|t| t.matrix == tile.matrix)
+    (tile.matrix == narrow(caps, matrix_of(caps), tile.columns)
+        || policy.gemm.tiles(caps, class.gated).any(|t| t.matrix == tile.matrix))
         && tile.check(caps, policy.subgroup_size, class.format, class.gated).is_ok()
         && tile.steps(class.k).is_some()
         && in_parts(Tile { parts: 1, ..*tile }, class, columns).any(|t| t == *tile)

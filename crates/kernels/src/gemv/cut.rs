@@ -44,7 +44,7 @@ impl Cut {
             },
             &Cut::Workgroup { columns: most, rows } => {
                 let most = most.clamp(1, 64);
-                let shape = policy.gemv.shape(most.min(columns));
+                let shape = policy.gemv.shape(most.min(columns), class.gated);
                 let rows = rows.unwrap_or(shape.rows.min(MOST_SUMS / most)).clamp(1, 64);
                 select_shaped(policy, &GemvShape { columns: most, rows, ..*shape }, class, columns)
             }

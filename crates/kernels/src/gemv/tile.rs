@@ -63,7 +63,7 @@ pub(super) const STAGES: [u32; 4] = [0, 17 << 10, 34 << 10, 47 << 10];
 /// # Errors
 /// [`Unsupported`] where `k` is not whole blocks, or nothing is to be computed.
 pub fn select(policy: &Policy, class: &ProductClass, columns: u32) -> Result<Tile, Unsupported> {
-    select_shaped(policy, policy.gemv.shape(columns), class, columns)
+    select_shaped(policy, policy.gemv.shape(columns, class.gated), class, columns)
 }
 
 /// As [`select`] for the matrices of experts, whose columns are grouped already.
@@ -71,7 +71,7 @@ pub fn select(policy: &Policy, class: &ProductClass, columns: u32) -> Result<Til
 /// # Errors
 /// As [`select`], and where the groups are wider than the policy's columns of a workgroup.
 pub fn select_experts(policy: &Policy, class: &ProductClass, g: &Grouping) -> Result<Tile, Unsupported> {
-    let tile = fit(policy, policy.gemv.shape(g.columns()), class, g.top_k, g.columns())?;
+    let tile = fit(policy, policy.gemv.shape(g.columns(), class.gated), class, g.top_k, g.columns())?;
     g.fits("expert_linear", class, tile.columns)?;
     Ok(tile)
 }
@@ -141,13 +141,13 @@ impl Tile {
     }
 
     /// The most elements of a lane that fit into `bytes` of shared memory: two chunks where there are as many (more gain nothing), a chunk, or a part
-    /// of it down to 16 elements.
+    /// of it down to 8 elements.
     fn stage_within(&self, format: FormatRef, k: u32, bytes: u32) -> u32 {
         let chunks = k.div_ceil(format.chunk).div_ceil(self.lanes * self.parts);
         let fits = |&stage: &u32| 16 * Tile { stage, ..*self }.staged_quads(format) <= bytes;
         let whole = (1..=chunks.min(2)).rev().map(|n| n * format.chunk);
         let pieces =
-            [2, 4, 8].into_iter().filter(|n| format.chunk.is_multiple_of(16 * n)).map(|n| format.chunk / n);
+            [2, 4, 8].into_iter().filter(|n| format.chunk.is_multiple_of(8 * n)).map(|n| format.chunk / n);
         whole.chain(pieces).find(fits).unwrap_or(0)
     }
 

@@ -90,7 +90,7 @@ const CLEARLY: f64 = 0.97;
 /// # Errors
 /// As [`bench`], of the policy's own shape. Others that do not fit the device are left out.
 pub fn tune(kernels: &Kernels, t: &TuneShape) -> Result<TuneResult, Error> {
-    let own = GemvShape { up_to: t.columns, ..*kernels.policy().gemv.shape(t.columns) };
+    let own = GemvShape { up_to: t.columns, ..*kernels.policy().gemv.shape(t.columns, t.class.gated) };
     let mut measured: Vec<(GemvShape, f64)> = Vec::new();
     let policy_us = time(kernels, t, &own)?;
     measured.push((own, policy_us));

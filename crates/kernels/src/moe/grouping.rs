@@ -36,7 +36,7 @@ impl Grouping {
         let slots = Grouping { experts, top_k, rows, tile: 0 };
         slots.check()?;
         let mean = slots.mean().next_power_of_two().min(MOST_COLUMNS);
-        let tile = if rows == 1 { 0 } else { mean.min(policy.gemv.shape(mean).columns) };
+        let tile = if rows == 1 { 0 } else { mean.min(policy.gemv.shape(mean, false).columns) };
         Grouping { tile, ..slots }.checked()
     }
 
@@ -141,7 +141,7 @@ mod tests {
                 for rows in [2, 3, 16, 77, 512] {
                     let g = Grouping::of(&policy, experts, top_k, rows).unwrap();
                     let c = g.columns();
-                    assert!(c <= policy.gemv.shape(c).columns, "tiles are not cut again");
+                    assert!(c <= policy.gemv.shape(c, false).columns, "tiles are not cut again");
                     // One slot more than whole tiles for as many experts as there can be, the rest for the first.
                     let mut left = g.pairs();
                     let mut tiles = 0;

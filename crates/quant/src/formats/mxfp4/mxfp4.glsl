@@ -41,6 +41,16 @@ vec4 run_codes(Codes c, uint run, uint quad) {
 
 float packed_unit(uint run, uint part) { return 1.0; }
 
+// The low nibbles of the bytes of w as signed bytes, four at a time: a table would take a load for each.
+uint e2m1_bytes(uint w) {
+    // The magnitude of code m is m below 4, then m + m % 4, and 2 more for 7.
+    uint high = w & 0x04040404u, more = w & (high - (high >> 2)), last = more & (more >> 1) & 0x01010101u;
+    uint magnitude = (w & 0x07070707u) + more + 2 * last;
+    // A negative byte is the complement and 1, with bit 7 apart: nothing is carried to the next byte.
+    uint sign = (w >> 3) & 0x01010101u;
+    return (((magnitude ^ (255 * sign)) & 0x7F7F7F7Fu) + sign) ^ (sign << 7);
+}
+
 uint run_packed(Codes c, uint run, uint word) {
-    return word < 4 ? low_nibble_bytes(c.q[word]) : high_nibble_bytes(c.q[word - 4]);
+    return e2m1_bytes(word < 4 ? c.q[word] : c.q[word - 4] >> 4);
 }

@@ -15,31 +15,27 @@ void choose(uint choice) {
         uint i = j * size + lane;
         keys[j] = i < p.experts ? order_key(logit(i)) : 0;
     }
-    bool left[OWN];
-    [[unroll]] for (uint j = 0; j < OWN; j++) left[j] = j * size + lane < p.experts;
-    // Slot j · size + lane stays with a lane.
+    // What was chosen last: the next one is the first that comes after it. Slot j · size + lane stays with a lane.
+    uvec2 last = uvec2(0xffffffffu);
     float greatest = 0.0, chosen = 0.0;
     uint experts[SLOTS];
     float weights[SLOTS];
     for (uint slot = 0; slot < p.top_k; slot++) {
-        // The lane's first one that is left: of equal ones that with the lowest number. Then the subgroup's.
-        uint best = 0, own = OWN;
+        uvec2 best = NO_CANDIDATE;
         [[unroll]] for (uint j = 0; j < OWN; j++) {
-            if (left[j] && (own == OWN || keys[j] > best)) {
-                best = keys[j];
-                own = j;
-            }
+            uint i = j * size + lane;
+            uvec2 c = uvec2(keys[j], ~i);
+            if (i < p.experts && comes_before(last, c) && comes_before(c, best)) best = c;
         }
-        uint key = subgroupMax(best);
-        uint expert = ~subgroupMax(own < OWN && best == key ? ~(own * size + lane) : 0);
-        [[unroll]] for (uint j = 0; j < OWN; j++) left[j] = left[j] && j * size + lane != expert;
+        uint key = subgroupMax(best.x);
+        last = uvec2(key, subgroupMax(best.x == key ? best.y : 0));
         float value = order_value(key); // of key 0 no number, as the logit
         if (slot == 0) greatest = value;
         float weight = power(value - greatest);
         chosen += weight;
         [[unroll]] for (uint j = 0; j < SLOTS; j++) {
             if (slot == j * size + lane) {
-                experts[j] = expert;
+                experts[j] = ~last.y;
                 weights[j] = weight;
             }
         }

@@ -29,7 +29,6 @@ layout(constant_id = 15) const uint GATE_LEN = 1;
 layout(constant_id = 16) const uint GATE_STRIDE = 1;
 layout(constant_id = 17) const uint GATE_FIRST = 0;
 layout(constant_id = 18) const uint AHEAD = 1; // slots of experts whose rows are loaded before the first is added
-layout(constant_id = 23) const uint TOP_K = 1; // experts a row
 layout(constant_id = 19) const uint GATE_ROW = 1; // columns from a row of gates to the next
 // A bit an operand:
 layout(constant_id = 20) const uint OF_ROWS = 0; // it has a row for each row; else it is a vector
@@ -44,6 +43,7 @@ layout(push_constant, scalar) uniform Push {
     uvec2 at[13];
     uint n_rows;
     uint width;
+    uint top_k;
     uint pitch; // elements of a packed row
     float eps;
     float scale;
@@ -61,17 +61,13 @@ void add(uint i, vec4 v) {
     row[i] = sum;
 }
 
-// A lane's columns number `i` from element `first` on; beyond the end of the row those of another lane. Without a branch, and with nothing done to what
-// is loaded, so that loads are asked for one behind the other.
+// A lane's columns number `i` from element `first` on, 0 beyond the end of the row. Without a branch, so that loads are asked for one behind the other.
 vec4 columns_from(uvec2 from, uint first, uint i) {
     uint c = lane + i * lanes;
-    if (ALIGNED) return Vec4In(from).v[first / 4 + min(c, p.width / 4 - 1)];
-    return 4 * c < p.width ? load4(F32In(from), first + 4 * c, p.width - 4 * c) : vec4(0.0);
-}
-
-// 0 beyond the end of the row.
-vec4 within(uint i, vec4 v) {
-    return 4 * (lane + i * lanes) < p.width ? v : vec4(0.0);
+    vec4 v = vec4(0.0);
+    if (ALIGNED) v = Vec4In(from).v[first / 4 + min(c, p.width / 4 - 1)];
+    else if (4 * c < p.width) v = load4(F32In(from), first + 4 * c, p.width - 4 * c);
+    return 4 * c < p.width ? v : vec4(0.0);
 }
 
 bool is(uint set, uint operand) {
@@ -80,8 +76,8 @@ bool is(uint set, uint operand) {
 
 // Of operand number `o`, a matrix without gaps or a vector.
 vec4 columns(uint o, uint i) {
-    if (is(WIDE_AHEAD, o)) return within(i, ahead[o * CHUNKS + i]);
-    return within(i, columns_from(p.at[o], is(OF_ROWS, o) ? number * p.width : 0, i));
+    if (is(WIDE_AHEAD, o)) return ahead[o * CHUNKS + i];
+    return columns_from(p.at[o], is(OF_ROWS, o) ? number * p.width : 0, i);
 }
 
 void fetch(uint o) {
@@ -126,21 +122,21 @@ float row_factor() {
 void experts(uint o, bool scaled) {
     uvec2 x = p.at[o], choice = p.at[o + 1];
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) row[i] = vec4(0.0);
-    for (uint first = 0; first < TOP_K; first += AHEAD) {
+    for (uint first = 0; first < p.top_k; first += AHEAD) {
         float factor[AHEAD];
         vec4 part[AHEAD * CHUNKS];
         [[unroll]] for (uint a = 0; a < AHEAD; a++) {
-            uint slot = min(first + a, TOP_K - 1), at = 2 * number * TOP_K + slot;
-            factor[a] = F32In(choice).v[at + TOP_K];
+            uint slot = min(first + a, p.top_k - 1), at = 2 * number * p.top_k + slot;
+            factor[a] = F32In(choice).v[at + p.top_k];
             if (scaled) factor[a] *= F32In(p.at[o + 2]).v[uint(F32In(choice).v[at])];
             [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-                part[a * CHUNKS + i] = columns_from(x, (number * TOP_K + slot) * p.width, i);
+                part[a * CHUNKS + i] = columns_from(x, (number * p.top_k + slot) * p.width, i);
             }
         }
         [[unroll]] for (uint a = 0; a < AHEAD; a++) {
-            if (first + a >= TOP_K) continue;
+            if (first + a >= p.top_k) continue;
             [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-                row[i] = fma(vec4(factor[a]), within(i, part[a * CHUNKS + i]), row[i]);
+                row[i] = fma(vec4(factor[a]), part[a * CHUNKS + i], row[i]);
             }
         }
     }

@@ -31,6 +31,7 @@ const WIDTH: u32 = 16_384;
 struct Params {
     rows: u32,
     width: u32,
+    top_k: u32,
     pitch: u32,
     eps: f32,
     scale: f32,
@@ -133,7 +134,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let lanes = if team.groups > 1 { k.subgroup_size() } else { team.threads };
     let pitch = Packed::pitch(width);
     let scale = stages.iter().find_map(Stage::scale).unwrap_or(1.0);
-    let params = Params { rows, width, pitch, eps, scale };
+    let params = Params { rows, width, top_k, pitch, eps, scale };
     let chunks = (pitch / 4).div_ceil(lanes);
     let mut specialization = vec![(0, team.threads), (1, u32::from(aligned)), (2, chunks)];
     let most = if rows <= FEW_ROWS { (KEPT / chunks).saturating_sub(2) } else { 0 };
@@ -146,12 +147,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let Parts { stride, first, len } = gate_parts(stages, width);
     let ahead = (AHEAD / chunks).clamp(1, top_k.max(1));
     specialization.extend([(15, len), (16, stride), (17, first), (18, ahead), (19, gate_row)]);
-    specialization.extend([
-        (20, sets.of_rows),
-        (21, sets.wide_ahead),
-        (22, sets.singles),
-        (23, top_k.max(1)),
-    ]);
+    specialization.extend([(20, sets.of_rows), (21, sets.wide_ahead), (22, sets.singles)]);
     k.launch(
         rec,
         &Launch {

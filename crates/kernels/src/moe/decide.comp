@@ -14,7 +14,6 @@ layout(constant_id = 3) const uint CHUNKS = 1; // of four columns, a lane that n
 layout(constant_id = 4) const uint QUADS = 1; // of a row
 layout(constant_id = 5) const bool GATE = false;
 layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const uint AHEAD = 8; // quads of weights that a lane loads before it waits
 
 layout(push_constant, scalar) uniform Push {
     Vec4In x;
@@ -49,6 +48,8 @@ float square_sum(vec4 v, float sum) {
 
 #include "choose.glsl"
 
+// Quads that a lane loads before it waits.
+const uint AHEAD = 8;
 
 void main() {
     // What is read later is on its way while the row is normed.

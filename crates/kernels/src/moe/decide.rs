@@ -16,8 +16,6 @@ pub(super) const KERNEL: Kernel = Kernel { stem: OP, bindings: 10, params_bytes:
 
 /// Columns of the row at most: it lies in shared memory.
 const COLUMNS: u32 = 4096;
-/// Quads of weights that a lane loads before the row is normed, at most.
-const AHEAD: u32 = 16;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -116,7 +114,6 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 (4, quads),
                 (5, u32::from(gate.is_some())),
                 (6, u32::from(bias.is_some())),
-                (7, quads.div_ceil(lanes).min(AHEAD)),
             ],
             bindings: &[
                 Binding::read(&x),

@@ -122,7 +122,7 @@ fn tiles(d: &Capabilities) -> String {
                 0 => String::new(),
                 n => format!(", steps of {}", output::plural(n, "model")),
             };
-            let products = output::plural(measured.tiles.measured().len(), "product");
+            let products = output::plural(measured.tiles.products(), "product");
             format!("tuned on this device: {products}{models}")
         }
         Err(why) => format!("the policy's: {why}"),

@@ -117,7 +117,7 @@ pub(crate) fn on_device(
     };
     let options =
         &LoadOptions { chunk: options.chunk.or(tuned_chunk), precision: Some(precision), ..options.clone() };
-    let tuned = !measured.tiles.measured().is_empty();
+    let tuned = measured.tiles.products() > 0;
     let (tiles, cut) = match tuned {
         true => ("tuned", Cut::Tuned(Arc::new(measured.tiles))),
         false => ("policy", Cut::Policy),

@@ -5,14 +5,14 @@ use crate::{Error, LoadOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zinc_kernels::gemv::{ProductClass, Tuned};
-use zinc_kernels::product::Product;
-use zinc_kernels::{GemvShape, Precision, dot, gemm, shaders};
+use zinc_kernels::product::{ExpertClass, ExpertTile, Product};
+use zinc_kernels::{GemvShape, Precision, dot, gemm, gemv, shaders};
 use zinc_model::Model;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
 
 /// The version of the file: of another one nothing is read.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// What was measured on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub struct TunedFile {
 #[derive(Serialize, Deserialize)]
 struct Contents {
     classes: Vec<Class>,
+    experts: Vec<Experts>,
     chunks: BTreeMap<String, u32>,
 }
 
@@ -58,12 +59,36 @@ struct Class {
 struct Fast {
     up_to: u32,
     #[serde(flatten)]
-    tile: FastTile,
+    tile: Tile,
+}
+
+/// A product of experts.
+#[derive(Serialize, Deserialize)]
+struct Experts {
+    format: String,
+    rows: u32,
+    inner: u32,
+    gated: bool,
+    experts: u32,
+    used: u32,
+    fast: bool,
+    tiles: Vec<OfRows>,
+}
+
+/// What takes it in steps of so many rows.
+#[derive(Serialize, Deserialize)]
+struct OfRows {
+    rows: u32,
+    slots: u32,
+    #[serde(flatten)]
+    tile: Tile,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum FastTile {
+enum Tile {
+    /// Lanes, parts, 1 where a part has a subgroup, rows, columns, subgroups, stage.
+    Columns([u32; 7]),
     /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
     Dot([u32; 8]),
     /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts,
@@ -118,6 +143,15 @@ impl TunedFile {
             tiles.insert(class, shapes.into_iter().map(Shape::into).collect()).map_err(|e| ignored(&e))?;
             tiles.fast.insert(class, fast.into_iter().map(|f| (f.up_to, f.tile.into())).collect());
         }
+        for class in contents.experts {
+            let Some(format) = by_name(&class.format) else {
+                return Err(ignored(&format!("there is no format `{}`", class.format)));
+            };
+            let Experts { rows: m, inner: k, gated, experts, used: top_k, fast, tiles: of_rows, .. } = class;
+            let class = ExpertClass { class: ProductClass { format, m, k, gated }, experts, top_k };
+            let precision = if fast { Precision::Fast } else { Precision::Exact };
+            tiles.experts.insert(class, precision, of_rows.into_iter().map(OfRows::into).collect());
+        }
         Ok(Some(Measured { tiles, chunks }))
     }
 
@@ -133,10 +167,20 @@ impl TunedFile {
             inner: c.k,
             gated: c.gated,
             shapes: tiles.shapes(c).iter().map(Shape::from).collect(),
-            fast: tiles.fast.products(c).iter().filter_map(Fast::of).collect(),
+            fast: tiles.fast.products(c).iter().map(|&(up_to, p)| Fast { up_to, tile: p.into() }).collect(),
         };
         let classes = tiles.measured().into_iter().map(class).collect();
-        let contents = Contents { classes, chunks: measured.chunks.clone() };
+        let experts = tiles.experts.iter().map(|(c, precision, of_rows)| Experts {
+            format: c.class.format.name.into(),
+            rows: c.class.m,
+            inner: c.class.k,
+            gated: c.class.gated,
+            experts: c.experts,
+            used: c.top_k,
+            fast: precision == Precision::Fast,
+            tiles: of_rows.iter().map(OfRows::from).collect(),
+        });
+        let contents = Contents { classes, experts: experts.collect(), chunks: measured.chunks.clone() };
         self.file.write(&contents)
     }
 
@@ -156,13 +200,16 @@ fn shaders_hash() -> u64 {
     fnv(words.flat_map(|w| w.to_le_bytes()))
 }
 
-impl Fast {
-    fn of(&(up_to, product): &(u32, Product)) -> Option<Fast> {
-        let tile = match product {
-            Product::Columns(_) => return None,
+impl From<Product> for Tile {
+    fn from(product: Product) -> Tile {
+        match product {
+            Product::Columns(t) => {
+                let gemv::Tile { lanes, parts, spread, rows, columns, subgroups, stage } = t;
+                Tile::Columns([lanes, parts, u32::from(spread), rows, columns, subgroups, stage])
+            }
             Product::Dot(t) => {
                 let dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead } = t;
-                FastTile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
+                Tile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
             }
             Product::Gemm(t) => {
                 let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart } =
@@ -172,21 +219,36 @@ impl Fast {
                     gemm::Matrix::Khr { m, n, k } => [m, n, k],
                     gemm::Matrix::Lanes => [1; 3],
                 };
-                FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart])
+                Tile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart])
             }
-        };
-        Some(Fast { up_to, tile })
+        }
     }
 }
 
-impl From<FastTile> for Product {
-    fn from(tile: FastTile) -> Product {
+impl From<&ExpertTile> for OfRows {
+    fn from(&ExpertTile { rows, slots, product }: &ExpertTile) -> OfRows {
+        OfRows { rows, slots, tile: product.into() }
+    }
+}
+
+impl From<OfRows> for ExpertTile {
+    fn from(OfRows { rows, slots, tile }: OfRows) -> ExpertTile {
+        ExpertTile { rows, slots, product: tile.into() }
+    }
+}
+
+impl From<Tile> for Product {
+    fn from(tile: Tile) -> Product {
         match tile {
-            FastTile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, ahead]) => {
+            Tile::Columns([lanes, parts, spread, rows, columns, subgroups, stage]) => {
+                let spread = spread == 1;
+                Product::Columns(gemv::Tile { lanes, parts, spread, rows, columns, subgroups, stage })
+            }
+            Tile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, ahead]) => {
                 let ahead = ahead == 1;
                 Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead })
             }
-            FastTile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart]) => {
+            Tile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart]) => {
                 let matrix = match m {
                     0 => gemm::Matrix::Portable,
                     1 => gemm::Matrix::Lanes,
@@ -255,11 +317,16 @@ mod tests {
             stage_bytes: 17 << 10,
         };
         tuned.insert(ProductClass { format, m: 64, k: 256, gated: true }, vec![shape(4), shape(64)]).unwrap();
-        let dot = FastTile::Dot([8, 2, 1, 4, 2, 9, 1, 1]).into();
-        let matrices = FastTile::Gemm([16, 16, 16, 64, 32, 128, 16, 32, 1, 4, 1]).into();
-        let plain = FastTile::Gemm([0, 0, 0, 64, 64, 64, 4, 4, 1, 1, 1]).into();
+        let dot = Tile::Dot([8, 2, 1, 4, 2, 9, 1, 1]).into();
+        let matrices = Tile::Gemm([16, 16, 16, 64, 32, 128, 16, 32, 1, 4, 1]).into();
+        let plain = Tile::Gemm([0, 0, 0, 64, 64, 64, 4, 4, 1, 1, 1]).into();
         let class = ProductClass { format, m: 128, k: 512, gated: false };
         tuned.fast.insert(class, vec![(4, dot), (16, matrices), (64, plain)]);
+        let of_experts = ExpertClass { class, experts: 8, top_k: 2 };
+        let columns = Tile::Columns([8, 2, 1, 4, 16, 4, 1]).into();
+        for (precision, rows, product) in [(Precision::Exact, 4, columns), (Precision::Fast, 256, plain)] {
+            tuned.experts.insert(of_experts, precision, vec![ExpertTile { rows, slots: 16, product }]);
+        }
         Measured { tiles: tuned, chunks: [("a model".to_owned(), 256)].into() }
     }
 
@@ -303,7 +370,7 @@ mod tests {
         for (bad, why) in [
             (good[..good.len() / 2].to_string(), "EOF"),
             ("nonsense".into(), "expected"),
-            (good.replace("\"version\": 4", "\"version\": 5"), "version 5"),
+            (good.replace("\"version\": 5", "\"version\": 6"), "version 6"),
             (good.replace("a driver", "another"), "another device"),
             (good.replace("\"Q8_0\"", "\"Q9\""), "Q9"),
             (good.replace("\"columns\": 8", "\"columns\": 800"), "no tile"),

@@ -18,7 +18,10 @@ use zinc_engine::{Cut, LoadOptions, Measured, Precision, Shape, Target, TunedFil
 use zinc_gguf::Gguf;
 use zinc_kernels::gemv::{ProductClass, TuneResult, TuneShape, tune};
 use zinc_kernels::kv::KvType;
-use zinc_kernels::product::{BenchShape, FastResult, Product, tune_fast};
+use zinc_kernels::product::{
+    BenchShape, ExpertClass, ExpertResult, ExpertShape, ExpertTile, FastResult, Product, tune_experts,
+    tune_fast,
+};
 use zinc_kernels::{GemvShape, Kernels, Policy};
 use zinc_model::Model;
 use zinc_plan::Plan;
@@ -97,6 +100,8 @@ struct Found {
 
 /// What takes a product best.
 enum Best {
+    /// This kernel and tile, of a product of experts among so many, of which a row uses some.
+    Experts(ExpertResult, u32, u32),
     /// The exact kernel, in this shape.
     Exact(TuneResult),
     /// This kernel and tile of the fast ones.
@@ -108,13 +113,25 @@ impl Best {
     fn figures(&self) -> (f64, f64, usize) {
         match self {
             Best::Exact(r) => (r.us, r.policy_us, r.tried),
+            Best::Experts(r, ..) => (r.us, r.policy_us, r.tried),
             Best::Fast(r) => (r.us, r.policy_us, r.tried),
+        }
+    }
+
+    /// Of how many experts, in a word.
+    fn of(&self) -> String {
+        match self {
+            Best::Experts(_, experts, top_k) => format!(" {top_k} of {experts}"),
+            _ => String::new(),
         }
     }
 
     fn name(&self) -> String {
         match self {
             Best::Exact(r) => shape_name(&r.shape),
+            Best::Experts(r, ..) => {
+                format!("{}, {}", product_name(r.tile.product), plural(r.tile.slots as usize, "slot"))
+            }
             Best::Fast(r) => product_name(r.product),
         }
     }
@@ -163,8 +180,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let result = result.map_err(|e| error(e, "a smaller `--rotate` needs less memory"))?;
         found.push(Found { class, columns, result });
     }
+    if let Some(model) = args.model.as_ref().filter(|_| args.only != Some(OnlyArg::Steps)) {
+        found.extend(of_experts(model, &kernels, args, precision)?);
+    }
     let mut measured = stored(&file);
-    keep(&mut measured, &found)?;
+    keep(&mut measured, &found, precision)?;
     let steps = match &args.model {
         Some(model) if args.only != Some(OnlyArg::Products) => {
             Some(steps::tune(device, args, model, &mut measured)?)
@@ -218,7 +238,7 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
     for &rows in columns {
         let schedule =
             compile(&plan, &target, Shape::new(rows, 1)).map_err(zinc_engine::Error::Unsupported)?;
-        // Experts' slots are grouped by the policy, and their tiles follow from that.
+        // Those of experts are for `of_experts`.
         for p in schedule.products(&plan).into_iter().filter(|p| p.experts.is_none()) {
             let product = (p.class, p.columns);
             if !products.contains(&product) {
@@ -227,6 +247,44 @@ fn of_model(model: &Path, kernels: &Kernels, columns: &[u32]) -> Outcome<Vec<(Pr
         }
     }
     Ok(products)
+}
+
+/// Tunes the products of experts of a model's steps, of few rows and of prompts' steps.
+fn of_experts(model: &Path, kernels: &Kernels, args: &Args, precision: Precision) -> Outcome<Vec<Found>> {
+    let plan = plan_of(model)?;
+    let (caps, policy, kv_type, cut) = (kernels.caps(), kernels.policy(), KvType::F16, &Cut::Policy);
+    let target = Target { caps, policy, precision, kv_type, cut, fuse: true, keep: false };
+    let mut rows: Vec<u32> = args.columns.iter().chain(&args.chunks).copied().collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let mut found = Vec::new();
+    for rows in rows {
+        let schedule =
+            compile(&plan, &target, Shape::new(rows, 1)).map_err(zinc_engine::Error::Unsupported)?;
+        // Products of the last layer, which skips rows without logits, are those of fewer rows.
+        let mut kinds: BTreeMap<(u32, u32), Vec<ProductClass>> = BTreeMap::new();
+        for p in schedule.products(&plan).into_iter().filter(|p| p.columns == rows) {
+            let Some(g) = p.experts else { continue };
+            let classes = kinds.entry((g.experts, g.top_k)).or_default();
+            if !classes.contains(&p.class) {
+                classes.push(p.class);
+            }
+        }
+        for ((experts, top_k), classes) in kinds {
+            let name = plural(rows as usize, "row");
+            tell(&[format!("{} of {top_k} of {experts} experts, {name}", plural(classes.len(), "product"))]);
+            let shape = ExpertShape { classes, experts, top_k, rows, precision, warm_up: WARM_UP };
+            let results = tune_experts(kernels, &shape)
+                .map_err(|e| error(e, "`--only steps` leaves products as they are"))?;
+            let of = |r: ExpertResult| Found {
+                class: r.class,
+                columns: rows,
+                result: Best::Experts(r, experts, top_k),
+            };
+            found.extend(results.into_iter().map(of));
+        }
+    }
+    Ok(found)
 }
 
 /// What is stored already.
@@ -241,11 +299,16 @@ fn stored(file: &TunedFile) -> Measured {
 }
 
 /// Adds what was found; of a class that was tuned again the old shapes go.
-fn keep(measured: &mut Measured, found: &[Found]) -> Outcome {
+fn keep(measured: &mut Measured, found: &[Found], precision: Precision) -> Outcome {
     let mut exact: BTreeMap<ProductClass, Vec<GemvShape>> = BTreeMap::new();
     let mut fast: BTreeMap<ProductClass, Vec<(u32, Product)>> = BTreeMap::new();
+    let mut of_experts: BTreeMap<ExpertClass, Vec<ExpertTile>> = BTreeMap::new();
     for f in found {
         match &f.result {
+            &Best::Experts(r, experts, top_k) => {
+                let class = ExpertClass { class: f.class, experts, top_k };
+                of_experts.entry(class).or_default().push(r.tile);
+            }
             Best::Exact(r) => exact.entry(f.class).or_default().push(r.shape),
             Best::Fast(r) => fast.entry(f.class).or_default().push((f.columns, r.product)),
         }
@@ -254,6 +317,8 @@ fn keep(measured: &mut Measured, found: &[Found]) -> Outcome {
         measured.tiles.insert(class, shapes).map_err(|e| error(e, "please report this"))?;
     }
     fast.into_iter().for_each(|(class, products)| measured.tiles.fast.insert(class, products));
+    let experts = &mut measured.tiles.experts;
+    of_experts.into_iter().for_each(|(class, tiles)| experts.insert(class, precision, tiles));
     Ok(())
 }
 
@@ -281,7 +346,7 @@ impl Report<'_> {
             let (us, policy_us, tried) = result.figures();
             table.row([
                 class.format.to_string(),
-                format!("{}x{}{}", class.m, class.k, if class.gated { " gated" } else { "" }),
+                format!("{}x{}{}{}", class.m, class.k, if class.gated { " gated" } else { "" }, result.of()),
                 columns.to_string(),
                 tried.to_string(),
                 format!("{policy_us:.2}"),
@@ -319,6 +384,10 @@ impl Report<'_> {
                                 "spread": s.spread, "subgroups": s.subgroups, "stage_bytes": s.stage_bytes,
                             })
                         }
+                        Best::Experts(r, experts, top_k) => json!({
+                            "kernel": r.tile.product.family(), "tile": product_json(r.tile.product), "slots_a_tile": r.tile.slots,
+                            "of": experts, "used": top_k,
+                        }),
                         Best::Fast(r) => json!({ "kernel": r.product.family(), "tile": product_json(r.product) }),
                     },
                 })

@@ -18,7 +18,7 @@ mod tile;
 
 pub use dot_op::{record, record_experts};
 pub use suite::suite;
-pub use tile::{Tile, candidates, fits, select, select_experts, shaped};
+pub use tile::{Tile, candidates, fits, select, select_experts, shaped, shaped_experts};
 
 use crate::Kernel;
 use crate::gemv::NormedParams;

@@ -82,6 +82,11 @@ pub fn select_experts(
     Ok(tile)
 }
 
+/// A tile of another shape than the policy's for a product that [`select_experts`] has one for.
+pub fn shaped_experts(policy: &Policy, shape: &DotShape, class: &ProductClass, g: &Grouping) -> Tile {
+    Tile::of(policy, shape, class, g.batches(), g.columns())
+}
+
 /// A tile for products of `groups` matrices with `columns` columns each.
 fn fit(
     caps: &Capabilities,

@@ -90,6 +90,15 @@ pub fn select_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> R
     }
 }
 
+/// Whether a tile that was measured is one of a product of slots that are grouped so.
+pub fn fits_experts(by: &Chooser<'_>, class: &ProductClass, g: &Grouping, tile: &Tile) -> bool {
+    by.policy.gemm.tiles(by.caps, class.gated).any(|t| t.matrix == tile.matrix)
+        && g.is_packed()
+        && (tile.columns, tile.parts, tile.apart) == (g.columns(), 1, 1)
+        && tile.check_experts(by.caps, by.policy.subgroup_size, class.format, class.gated).is_ok()
+        && tile.steps(class.k).is_some()
+}
+
 /// Records a product of slots. Its x is what [`convert`](super::convert) made of the rows, or of their parts.
 ///
 /// # Errors

@@ -32,12 +32,12 @@ mod tried;
 
 pub use bench::{Bench, BenchTiming};
 pub use convert::{ConvertArgs, Packed, convert};
-pub use experts::{group, record_experts, select_experts};
+pub use experts::{fits_experts, group, record_experts, select_experts};
 pub use gemm_op::{Args, record};
 pub use policy::{Costs, GemmPolicy, GemmShape};
 pub use suite::suite;
 pub use tile::{Matrix, Tile, matrix_of, select};
-pub use tried::{candidates, fits, likely};
+pub use tried::{candidates, expert_tiles, fits, likely};
 
 use crate::Kernel;
 

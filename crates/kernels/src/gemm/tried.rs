@@ -2,9 +2,11 @@
 
 use super::policy::GemmShape;
 use super::tile::{in_parts, narrow};
-use super::{Matrix, Tile, cost, matrix_of};
-use crate::Policy;
+use super::{Matrix, Tile, cost, fits_experts, matrix_of};
 use crate::gemv::ProductClass;
+use crate::moe::Grouping;
+use crate::product::Chooser;
+use crate::{DeviceClass, Policy};
 use zinc_vulkan::Capabilities;
 
 /// Rows and columns of a workgroup and of a subgroup, on matrices.
@@ -107,6 +109,36 @@ pub fn likely(
     });
     all.truncate(count);
     all
+}
+
+/// The tiles worth measuring for slots of experts that are grouped so: as wide as the groups.
+pub fn expert_tiles(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> Vec<Tile> {
+    let matrix = matrix_of(by.caps);
+    // A software driver takes longer to compile them than to run the policy's.
+    let list = match by.policy.class {
+        DeviceClass::Software => &[],
+        _ if matrix == Matrix::Portable => PORTABLE.as_slice(),
+        _ => &MATRICES,
+    };
+    let tried = list.iter().filter(|l| l.0.1 == g.columns()).flat_map(|&((rows, columns), sub)| {
+        [64, 128].map(|step| GemmShape {
+            rows,
+            columns,
+            sub_rows: sub.0,
+            sub_columns: sub.1,
+            step,
+            buffers: 1,
+            apart: 1,
+        })
+    });
+    let tried = tried.map(|shape| Tile::of(&shape, matrix, class.gated));
+    let mut tiles: Vec<Tile> = Vec::new();
+    for tile in by.policy.gemm.tiles(by.caps, class.gated).chain(tried) {
+        if fits_experts(by, class, g, &tile) && !tiles.contains(&tile) {
+            tiles.push(tile);
+        }
+    }
+    tiles
 }
 
 /// Whether a tile that was measured is one of a product.

@@ -36,7 +36,7 @@ pub use experts::{Biases, ExpertArgs, Up, record_experts};
 pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Weights, record};
 pub(crate) use operands::{NormedParams, Operands};
 pub use suite::suite;
-pub use tile::{ProductClass, Tile, candidates, select, select_experts};
+pub use tile::{ProductClass, Tile, candidates, fits_experts, select, select_experts, shaped_experts};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};
 
 use crate::Kernel;

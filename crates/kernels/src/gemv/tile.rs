@@ -76,6 +76,31 @@ pub fn select_experts(policy: &Policy, class: &ProductClass, g: &Grouping) -> Re
     Ok(tile)
 }
 
+/// As [`select_experts`], with another shape than the policy's.
+///
+/// # Errors
+/// As [`select_experts`].
+pub fn shaped_experts(
+    policy: &Policy,
+    shape: &GemvShape,
+    class: &ProductClass,
+    g: &Grouping,
+) -> Result<Tile, Unsupported> {
+    let shape = GemvShape { columns: shape.columns.max(g.columns()), ..*shape };
+    let tile = fit(policy, &shape, class, g.top_k, g.columns())?;
+    g.fits("expert_linear", class, tile.columns)?;
+    Ok(tile)
+}
+
+/// Whether a tile that was measured is one of a product of experts: it belongs together, and gives the bits of the policy's own.
+pub fn fits_experts(policy: &Policy, class: &ProductClass, g: &Grouping, tile: &Tile) -> bool {
+    let own = shaped_experts(policy, policy.gemv.shape(g.columns(), class.gated), class, g);
+    own.is_ok_and(|own| (own.lanes, own.parts, own.columns) == (tile.lanes, tile.parts, tile.columns))
+        && tile.check(class.format, policy.subgroup_size).is_ok()
+        && tile.rows * tile.columns <= 4 * MOST_SUMS
+        && 16 * tile.staged_quads(class.format) <= STAGES[STAGES.len() - 1]
+}
+
 /// As [`select`], with another shape than the policy's for so many columns.
 pub(super) fn select_shaped(
     policy: &Policy,

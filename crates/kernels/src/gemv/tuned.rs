@@ -3,7 +3,7 @@
 use super::ProductClass;
 use super::tile::{MOST_SUMS, STAGES, select_shaped};
 use crate::policy::GemvShape;
-use crate::product::{BenchShape, FastTiles, Product, bench};
+use crate::product::{BenchShape, ExpertTiles, FastTiles, Product, bench};
 use crate::{Error, Kernels};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub struct Tuned {
     classes: BTreeMap<ProductClass, Vec<GemvShape>>,
     /// Those of fast products.
     pub fast: FastTiles,
+    /// Those of experts.
+    pub experts: ExpertTiles,
 }
 
 impl Tuned {
@@ -45,9 +47,15 @@ impl Tuned {
         shapes.iter().find(|s| columns <= s.up_to).or(shapes.last())
     }
 
-    /// Every class that was measured, under either policy.
+    /// Every class that was measured, under either policy, but for those of experts.
     pub fn measured(&self) -> BTreeSet<&ProductClass> {
         self.classes.keys().chain(self.fast.classes()).collect()
+    }
+
+    /// How many products were measured.
+    pub fn products(&self) -> usize {
+        let experts: BTreeSet<_> = self.experts.iter().map(|e| e.0).collect();
+        self.measured().len() + experts.len()
     }
 
     /// The shapes of a class, none where it was not measured.

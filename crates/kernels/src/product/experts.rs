@@ -1,7 +1,7 @@
 //! The same of products of slots with their experts' matrices.
 
 use super::{Chooser, Product};
-use crate::gemv::{self, ExpertArgs, ProductClass};
+use crate::gemv::{self, Cut, ExpertArgs, ProductClass};
 use crate::moe::Grouping;
 use crate::{Error, Kernels, Unsupported, dot, gemm};
 use zinc_vulkan::Recorder;
@@ -18,6 +18,11 @@ pub fn group(
     rows: u32,
 ) -> Result<Grouping, Unsupported> {
     let own = Grouping::of(by.policy, experts, top_k, rows)?;
+    if let Cut::Tuned(tuned) = by.cut
+        && let Some(grouping) = tuned.experts.grouping(by, classes, &own)
+    {
+        return Ok(grouping);
+    }
     if by.is_fast() && own.mean() >= by.policy.gemm.from_columns {
         return gemm::group(by, classes, experts, top_k, rows).or(Ok(own));
     }
@@ -33,6 +38,11 @@ pub fn select_experts(
     class: &ProductClass,
     grouping: &Grouping,
 ) -> Result<Product, Unsupported> {
+    if let Cut::Tuned(tuned) = by.cut
+        && let Some(product) = tuned.experts.product(by, class, grouping)
+    {
+        return Ok(product);
+    }
     let exact = || gemv::select_experts(by.policy, class, grouping).map(Product::Columns);
     if !by.is_fast() {
         return exact();

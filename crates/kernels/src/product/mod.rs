@@ -3,10 +3,12 @@
 mod bench;
 mod experts;
 mod tuned;
+mod tuned_experts;
 
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use experts::{group, record_experts, select_experts};
 pub use tuned::{FastResult, FastTiles, tune_fast};
+pub use tuned_experts::{ExpertClass, ExpertResult, ExpertShape, ExpertTile, ExpertTiles, tune_experts};
 
 use crate::dot;
 use crate::gemm::{self, Packed};

@@ -148,8 +148,9 @@ impl Tile {
         }
         tile = tile.within(format, k, dot.stage_bytes);
         // A workgroup that does not hold x rounds all of it: better one a multiprocessor with twice the rows than two.
-        if !tile.holds(format, k) && batches(&tile) > policy.gemm.costs.units && tile.columns == 1 {
-            tile.rows *= 2;
+        let single = tile.columns == 1 && tile.rows == 1;
+        if single && !tile.holds(format, k) && batches(&tile) > policy.gemm.costs.units {
+            tile.rows = 2;
         }
         tile.balanced(policy, class, groups)
     }

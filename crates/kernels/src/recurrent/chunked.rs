@@ -64,9 +64,15 @@ pub struct ScanPolicy {
 
 impl ScanPolicy {
     /// The policy of a class of devices.
-    pub fn of(_class: DeviceClass) -> ScanPolicy {
-        // By estimate: a chunk costs what some 60 rows one by one do.
-        ScanPolicy { chunked_rows: 96 }
+    pub fn of(class: DeviceClass) -> ScanPolicy {
+        let chunked_rows = match class {
+            // An H200 takes 60 us for 128 rows one by one and 64 in chunks, 227 and 190 for 512 (bench/results/2026-11-30-h200-scan.txt).
+            DeviceClass::Nvidia => 192,
+            // Its compiler leaves 3 waves of the kernels of chunks, 6 of the one of rows (docs/rdna4.md).
+            DeviceClass::Amd => u32::MAX,
+            DeviceClass::Other | DeviceClass::Software => 96,
+        };
+        ScanPolicy { chunked_rows }
     }
 }
 

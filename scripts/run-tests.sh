@@ -37,6 +37,11 @@ for width in $widths; do
 done
 # The host path under AMD's driver, with a card that is not there.
 add radv scripts/on-radv.sh
+# On a newer driver, whose compiler takes minutes for all kernels: the runtime, and what the older one has no matrices for. The other kernels run there
+# on a schedule (.github/workflows/rdna4.yml).
+each 'kernels/*' "Mesa 26, attention: " attention::matrix "$root/.mesa26/run"
+each 'kernels/*' "Mesa 26, products: " products_in_tiles ZINC_TEST_CASES=khr "$root/.mesa26/run"
+each 'vulkan/*' "Mesa 26: " "" "$root/.mesa26/run"
 for crate in server cli cpu text; do
   each "$crate/*" "" ""
 done
@@ -46,11 +51,6 @@ add clients scripts/test-clients.sh "${CARGO_TARGET_DIR:-target}/debug/zinc" ope
 # Two servers behind nginx.
 add nginx scripts/test-nginx.sh "${CARGO_TARGET_DIR:-target}/debug/zinc"
 each '*' "" ""
-# On a newer driver, whose compiler takes minutes for all kernels: the runtime, products on matrices, which the older one has not, and attention,
-# also on matrices. The other kernels run there on a schedule (.github/workflows/rdna4.yml).
-each 'vulkan/*' "Mesa 26: " "" "$root/.mesa26/run"
-each 'kernels/*' "Mesa 26, products: " products_in_tiles ZINC_TEST_CASES=khr "$root/.mesa26/run"
-each 'kernels/*' "Mesa 26, attention: " attention "$root/.mesa26/run"
 
 one() { # NAME and COMMAND, quoted
   local words started=$SECONDS log

@@ -181,7 +181,10 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef, tile: Tile) {
 
 /// Subgroups that split the steps of a tile: all that a tile can have, and more subgroups than there are steps.
 fn apart(s: &mut Suite<'_>, tile: Tile) {
-    for (format, subgroups) in [("Q4_K", 3), ("Q6_K", 4), ("F16", 2)] {
+    // Workgroups of matrices are whole subgroups of the device's own size, whatever size is asked for.
+    let (own, lanes) = (s.kernels().caps().subgroup.size, s.kernels().subgroup_size());
+    let odd = if (3 * lanes).is_multiple_of(own.max(1)) { 3 } else { 6 };
+    for (format, subgroups) in [("Q4_K", odd), ("Q6_K", 4), ("F16", 2)] {
         let Some(format) = by_name(format) else { continue };
         shapes(s, format, Tile { apart: subgroups, ..tile });
     }

@@ -6,6 +6,8 @@
 // With IN_PARTS the workgroups of a tile (z) each leave their sums in `partials`; the one that comes last adds them up in the order of the parts, whichever
 // it is itself, and finishes the tile.
 
+#include "last.glsl"
+
 // With EXPERTS: of each column.
 shared float slot_scales[SLOTS];
 
@@ -164,7 +166,6 @@ const uint LOADS = SUMS < 4 ? 4 : 1;
             if (part + 3 < parts) SUM(i) = SUM(i) + four; \
         } \
     }
-shared uint parts_before;
 
 // What the sums of a tile become, or of a part of it: the results.
 void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_column) {
@@ -173,15 +174,7 @@ void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_col
         if (!IDLE) {
             EACH_SUM(LEAVE_SUM)
         }
-        memoryBarrierBuffer();
-        barrier();
-        if (gl_LocalInvocationIndex == 0) {
-            parts_before = atomicAdd(p.done.v[tile], 1);
-            if (parts_before + 1 == parts) p.done.v[tile] = 0;
-        }
-        barrier();
-        if (parts_before + 1 < parts) return;
-        memoryBarrierBuffer();
+        if (!comes_last(p.done, tile, parts)) return;
         EACH_SUM(CLEAR_SUM)
         [[dont_unroll]] for (uint part = 0; !IDLE && part < parts; part += LOADS) {
             EACH_SUM(ADD_SUM)

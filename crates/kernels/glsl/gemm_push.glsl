@@ -27,7 +27,6 @@ layout(constant_id = 22) const uint SOLO = 0; // lanes of a subgroup, where the 
 layout(constant_id = 23) const bool WHOLE = false;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -39,7 +38,7 @@ layout(push_constant, scalar) uniform Push {
     F32In choice;
     F32 result;
     Partials partials; // by tile, part, unit and sum
-    Counters done; // parts of a tile that are done, by tile; 0 before and after
+    CommonU32 done; // parts of a tile that are done, by tile; 0 before and after
     uint m;
     uint k;
     uint row_bytes;

@@ -9,7 +9,7 @@ const uint COUNTER_BYTES = 1 << 20;
 
 const uint COLUMNS = VALUE_SIZE / 4;
 
-shared uint is_last;
+#include "last.glsl"
 
 uint max_blocks() { return WHOLE_SPANS ? 0 : gl_NumWorkGroups.x; }
 uint max_spans() { return WHOLE_SPANS ? gl_NumWorkGroups.x : (max_blocks() + SPAN - 2) / SPAN + 1; }
@@ -20,19 +20,9 @@ uint part_at(uint head, uint slot) {
     return COUNTER_BYTES / 16 + (of_head + slot) * (COLUMNS + 1);
 }
 
-// Whether `count` workgroups have come now. What the others wrote before they came can be read then.
+// Whether `count` workgroups have come to a counter of the row and its heads.
 bool last_of(uint counter, uint count) {
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        uint at = (row * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (1 + max_spans()) + counter;
-        bool last = atomicAdd(CommonU32(p.parts).v[at], 1) == count - 1;
-        if (last) CommonU32(p.parts).v[at] = 0;
-        is_last = last ? 1 : 0;
-    }
-    barrier();
-    memoryBarrierBuffer();
-    return is_last != 0;
+    return comes_last(CommonU32(p.parts), (row * gl_NumWorkGroups.y + gl_WorkGroupID.y) * (1 + max_spans()) + counter, count);
 }
 
 // Four columns of a head's values and the sum of its weights, both times 2^-exponent.

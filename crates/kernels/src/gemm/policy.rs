@@ -63,13 +63,14 @@ pub struct GemmShape {
 }
 
 impl GemmShape {
-    const fn new(tile: (u32, u32), sub: (u32, u32), step: u32) -> GemmShape {
+    /// A tile of so many rows and columns, and those of a subgroup or invocation.
+    pub(super) const fn new(tile: (u32, u32), sub: (u32, u32), step: u32) -> GemmShape {
         let (rows, columns) = tile;
         GemmShape { rows, columns, sub_rows: sub.0, sub_columns: sub.1, step, buffers: 1, apart: 1 }
     }
 
     /// A tile whose steps are split by subgroups.
-    const fn apart(tile: (u32, u32), step: u32, apart: u32) -> GemmShape {
+    pub(super) const fn apart(tile: (u32, u32), step: u32, apart: u32) -> GemmShape {
         GemmShape { apart, ..GemmShape::new(tile, tile, step) }
     }
 

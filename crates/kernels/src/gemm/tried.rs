@@ -56,25 +56,13 @@ pub fn candidates(policy: &Policy, caps: &Capabilities, class: &ProductClass, co
     let list = if matrix == Matrix::Portable { PORTABLE.as_slice() } else { &MATRICES };
     // Long steps are for tiles of few results, which wait for memory.
     let steps = |columns: u32| [64, 128, 256].into_iter().filter(move |&step| step == 64 || columns <= 64);
-    let tiles = list.iter().flat_map(|&((rows, columns), (sub_rows, sub_columns))| {
-        let shape =
-            move |step| GemmShape { rows, columns, sub_rows, sub_columns, step, buffers: 1, apart: 1 };
-        steps(columns).map(move |step| Tile::of(&shape(step), matrix, class.gated))
+    let tiles = list.iter().flat_map(|&(tile, sub)| {
+        steps(tile.1).map(move |step| Tile::of(&GemmShape::new(tile, sub, step), matrix, class.gated))
     });
-    let apart = APART.iter().filter(|_| matrix != Matrix::Portable).flat_map(|&(rows, columns)| {
-        let shape = move |step, apart| GemmShape {
-            rows,
-            columns,
-            sub_rows: rows,
-            sub_columns: columns,
-            step,
-            buffers: 1,
-            apart,
-        };
-        let matrix = narrow(caps, matrix, columns);
-        [64, 128, 256]
-            .into_iter()
-            .flat_map(move |step| [2, 4, 8].map(|n| Tile::of(&shape(step, n), matrix, class.gated)))
+    let apart = APART.iter().filter(|_| matrix != Matrix::Portable).flat_map(|&tile| {
+        let matrix = narrow(caps, matrix, tile.1);
+        let of = move |step, n| Tile::of(&GemmShape::apart(tile, step, n), matrix, class.gated);
+        [64, 128, 256].into_iter().flat_map(move |step| [2, 4, 8].map(|n| of(step, n)))
     });
     let tiles = tiles.chain(policy.gemm.tiles(caps, class.gated).filter(|t| t.matrix == Matrix::Lanes));
     // Neither mostly empty nor decoding the weights too often.
@@ -120,17 +108,8 @@ pub fn expert_tiles(by: &Chooser<'_>, class: &ProductClass, g: &Grouping) -> Vec
         _ if matrix == Matrix::Portable => PORTABLE.as_slice(),
         _ => &MATRICES,
     };
-    let tried = list.iter().filter(|l| l.0.1 == g.columns()).flat_map(|&((rows, columns), sub)| {
-        [64, 128].map(|step| GemmShape {
-            rows,
-            columns,
-            sub_rows: sub.0,
-            sub_columns: sub.1,
-            step,
-            buffers: 1,
-            apart: 1,
-        })
-    });
+    let wide = list.iter().filter(|(tile, _)| tile.1 == g.columns());
+    let tried = wide.flat_map(|&(tile, sub)| [64, 128].map(|step| GemmShape::new(tile, sub, step)));
     let tried = tried.map(|shape| Tile::of(&shape, matrix, class.gated));
     let mut tiles: Vec<Tile> = Vec::new();
     for tile in by.policy.gemm.tiles(by.caps, class.gated).chain(tried) {

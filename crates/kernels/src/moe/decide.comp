@@ -4,6 +4,7 @@
 // Every workgroup norms the row for itself, as norm.comp does where a workgroup takes a group, and keeps it in shared memory; the first one stores it.
 // A subgroup computes a logit, its lanes splitting the row by quads. The workgroup that is the last to come chooses.
 #include "types.glsl"
+#include "last.glsl"
 #include "order.glsl"
 #include "workgroup.glsl"
 
@@ -33,7 +34,6 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 shared vec4 row[QUADS];
-shared uint is_last;
 
 float logit(uint expert) {
     return p.logits.v[expert];
@@ -104,15 +104,5 @@ void main() {
         else p.logits.v[expert] = BIAS ? sum + bias : sum;
     }
 
-    // What the others wrote before they came can be read by the last one.
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        bool last = atomicAdd(p.done.v[0], 1) == gl_NumWorkGroups.x - 1;
-        if (last) p.done.v[0] = 0;
-        is_last = last ? 1 : 0;
-    }
-    barrier();
-    memoryBarrierBuffer();
-    if (is_last != 0 && gl_SubgroupID == 0) choose(0);
+    if (comes_last(p.done, 0, gl_NumWorkGroups.x) && gl_SubgroupID == 0) choose(0);
 }

@@ -12,6 +12,7 @@
 //
 // The next row's q, k and v are loaded while a row is computed. The gates of as many rows as a subgroup has lanes are computed at a time.
 #include "types.glsl"
+#include "last.glsl"
 #include "chunk.glsl"
 #include "activation.glsl"
 #include "gate.glsl"
@@ -81,21 +82,9 @@ vec4 stored(uint at) {
     return v;
 }
 
-shared uint is_last;
-
 // The slice of a head that is the last to come norms it: a subgroup, as norm.comp does.
 void norm_head(uint part, uint head, uint row) {
-    memoryBarrierBuffer();
-    barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        uint at = part * HEADS + head;
-        bool last = atomicAdd(p.done.v[at], 1) == SLICES - 1;
-        if (last) p.done.v[at] = 0;
-        is_last = last ? 1 : 0;
-    }
-    barrier();
-    memoryBarrierBuffer();
-    if (is_last == 0 || gl_SubgroupID != 0) return;
+    if (!comes_last(p.done, part * HEADS + head, SLICES) || gl_SubgroupID != 0) return;
     float squares = 0.0;
     uint x = row * OUT_STRIDE + head * VALUE_SIZE;
     for (uint c = gl_SubgroupInvocationID; c < VALUE_SIZE / 4; c += gl_SubgroupSize) {

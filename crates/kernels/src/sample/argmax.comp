@@ -3,6 +3,7 @@
 // best candidate of a part of the row; the one that comes last, the token.
 #include "types.glsl"
 #include "order.glsl"
+#include "last.glsl"
 
 layout(local_size_x_id = 0) in;
 
@@ -20,7 +21,6 @@ layout(push_constant, scalar) uniform Push {
 const uint NO_TOKEN = 0xfffffffeu;
 
 shared uvec2 best_of[256];
-shared bool last;
 
 // The best candidate of the workgroup.
 uvec2 workgroup_best(uvec2 best) {
@@ -49,13 +49,8 @@ void main() {
             const uint at = 2 * (row * p.parts + gl_WorkGroupID.x);
             p.parts_of.v[at] = best.x;
             p.parts_of.v[at + 1] = best.y;
-            memoryBarrierBuffer();
-            last = atomicAdd(p.done.v[row], 1) == p.parts - 1;
-            if (last) p.done.v[row] = 0;
         }
-        barrier();
-        if (!last) return;
-        memoryBarrierBuffer();
+        if (!comes_last(p.done, row, p.parts)) return;
         best = NO_CANDIDATE;
         for (uint i = gl_LocalInvocationIndex; i < p.parts; i += gl_WorkGroupSize.x) {
             const uint at = 2 * (row * p.parts + i);

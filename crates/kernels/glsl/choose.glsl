@@ -9,45 +9,49 @@ float power(float x) {
 // `choice`: where the row's begins.
 void choose(uint choice) {
     const uint lane = gl_SubgroupInvocationID, size = gl_SubgroupSize;
-    // Read once: expert j · size + lane.
+    // Read once: expert j · size + lane, 1 more than its key; 0 where there is none, or none that is left.
     uint keys[OWN];
+    float part = 0.0;
     [[unroll]] for (uint j = 0; j < OWN; j++) {
         uint i = j * size + lane;
-        keys[j] = i < p.experts ? order_key(logit(i)) : 0;
+        keys[j] = i < p.experts ? order_key(logit(i)) + 1 : 0;
     }
-    // What was chosen last: the next one is the first that comes after it. Slot j · size + lane stays with a lane.
-    uvec2 last = uvec2(0xffffffffu);
+    if (p.over_all != 0) {
+        uint first = 0;
+        [[unroll]] for (uint j = 0; j < OWN; j++) first = max(first, keys[j]);
+        float greatest = order_value(subgroupMax(first) - 1);
+        [[unroll]] for (uint j = 0; j < OWN; j++) {
+            if (keys[j] != 0) part += power(order_value(keys[j] - 1) - greatest);
+        }
+    }
+    // Slot j · size + lane stays with a lane.
     float greatest = 0.0, chosen = 0.0;
     uint experts[SLOTS];
     float weights[SLOTS];
     for (uint slot = 0; slot < p.top_k; slot++) {
-        uvec2 best = NO_CANDIDATE;
+        uint best = 0, own = ~0u;
         [[unroll]] for (uint j = 0; j < OWN; j++) {
-            uint i = j * size + lane;
-            uvec2 c = uvec2(keys[j], ~i);
-            if (i < p.experts && comes_before(last, c) && comes_before(c, best)) best = c;
+            if (keys[j] > best) {
+                best = keys[j];
+                own = j * size + lane;
+            }
         }
-        uint key = subgroupMax(best.x);
-        last = uvec2(key, subgroupMax(best.x == key ? best.y : 0));
-        float value = order_value(key); // of key 0 no number, as the logit
+        uint key = subgroupMax(best), expert = subgroupMin(best == key ? own : ~0u);
+        [[unroll]] for (uint j = 0; j < OWN; j++) {
+            if (j * size + lane == expert) keys[j] = 0;
+        }
+        float value = order_value(key - 1); // of key 0 no number, as the logit
         if (slot == 0) greatest = value;
         float weight = power(value - greatest);
         chosen += weight;
         [[unroll]] for (uint j = 0; j < SLOTS; j++) {
             if (slot == j * size + lane) {
-                experts[j] = ~last.y;
+                experts[j] = expert;
                 weights[j] = weight;
             }
         }
     }
-    float sum = chosen;
-    if (p.over_all != 0) {
-        float part = 0.0;
-        [[unroll]] for (uint j = 0; j < OWN; j++) {
-            if (j * size + lane < p.experts) part += power(order_value(keys[j]) - greatest);
-        }
-        sum = subgroupAdd(part);
-    }
+    float sum = p.over_all != 0 ? subgroupAdd(part) : chosen;
     [[unroll]] for (uint j = 0; j < SLOTS; j++) {
         uint slot = j * size + lane;
         if (slot < p.top_k) {

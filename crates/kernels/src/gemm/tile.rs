@@ -258,7 +258,7 @@ impl Tile {
     }
 
     /// As [`Tile::check`], where columns are slots of experts: each takes some more shared memory.
-    pub(super) fn check_experts(
+    pub(crate) fn check_experts(
         &self,
         caps: &Capabilities,
         subgroup_size: u32,

@@ -27,6 +27,7 @@ pub mod embed;
 pub mod gemm;
 pub mod gemv;
 pub mod kv;
+pub mod lanes;
 pub mod moe;
 pub mod norm;
 pub mod product;
@@ -74,6 +75,7 @@ pub fn kernels() -> Vec<Kernel> {
         moe::KERNELS,
         sample::KERNELS,
         device::KERNELS,
+        lanes::KERNELS,
     ]
     .concat()
 }
@@ -126,9 +128,14 @@ impl Kernels {
     /// The kernels on a device, with the policy of its class.
     pub fn new(device: &Device) -> Kernels {
         let mut kernels = Kernels::with_policy(device, Policy::of(device.capabilities()));
-        // What the device alone can say.
-        let lanes = gemm::lanes::allowed(&kernels);
-        Arc::make_mut(&mut kernels.policy).gemm.lanes = lanes;
+        let own = &kernels.policy;
+        if !own.gemm.lanes.is_empty() || own.attention.lanes.is_some() {
+            // What the device alone can say.
+            if !lanes::are_known(&kernels) {
+                let policy = Arc::make_mut(&mut kernels.policy);
+                (policy.gemm.lanes, policy.attention.lanes) = (&[], None);
+            }
+        }
         kernels
     }
 

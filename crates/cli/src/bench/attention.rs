@@ -221,6 +221,7 @@ fn variant_name(variant: &Variant) -> String {
             t.stage_steps,
             t.value_keys
         ),
+        Variant::Lanes(t) => format!("lanes, {} x {} keys", t.queries(), t.keys),
     }
 }
 

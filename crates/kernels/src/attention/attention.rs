@@ -1,7 +1,7 @@
 //! `softmax(scale · q·k, soft-capped, causal, within the window) · v`.
 
 use super::policy::{AttentionPolicy, Shape, Split, Variant, select};
-use super::{matrix, tiled};
+use super::{lanes, matrix, tiled};
 use crate::kv::KvCache;
 use crate::launch::{Launch, refuse};
 use crate::{Error, Kernel, Kernels, Mat, Precision, RowInfo, Unsupported};
@@ -146,6 +146,7 @@ pub(super) fn record_variant(
         Variant::Split(split) => record_split(k, rec, label, args, split),
         Variant::Tiled(tile) => tiled::record(k, rec, label, args, tile),
         Variant::Matrix(tile) => matrix::record(k, rec, label, args, tile),
+        Variant::Lanes(tile) => lanes::record(k, rec, label, args, tile),
     }
 }
 

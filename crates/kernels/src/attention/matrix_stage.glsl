@@ -1,4 +1,4 @@
-// attention_matrix.comp: queries, keys and values on their way through shared memory.
+// Tiles of rows on matrix cores (matrix_tile.glsl): queries, keys and values on their way through shared memory.
 
 uint two_halves(float a, float b) {
     return half_bits(clamp(a, -65504.0, 65504.0)) | half_bits(clamp(b, -65504.0, 65504.0)) << 16;
@@ -33,26 +33,28 @@ uint visible_from(uint position) {
     return p.window != 0 && position >= p.window ? position + 1 - p.window : 0;
 }
 
-// The subgroups of a row group wait for each other's shared memory.
-void sync_row_group() {
-    if (COLUMN_GROUPS > 1) {
-        barrier();
-    } else {
-        subgroupBarrier();
+// What the queries of rows start .. end see, and that the others see nothing.
+void find_queries(uint start, uint end) {
+    for (uint m = self; m < QUERIES; m += THREADS) {
+        uint r = m / HEADS;
+        bool used = r >= start && r < end;
+        uint position = used ? p.rows.v[tile_row + r].position : 0;
+        query_first[m] = used ? visible_from(position) : 1;
+        query_last[m] = position;
     }
 }
 
-void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) {
+void find_cache_rows(uint block, uint base, uint sequence, uint low, uint high) {
     for (uint i = self; i < KEYS; i += THREADS) {
         uint position = clamp(base + i, low, high);
-        cache_row[half_ * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
+        cache_row[block * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
     }
 }
 
-void load_keys(uint half_, uint slice) {
+void load_keys(uint block, uint slice) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
         uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
-        KvRow key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
+        KvRow key = kv_address(p.k_cache, cache_row[block * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
         bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
     }
 }
@@ -67,10 +69,10 @@ void store_keys(uint slice) {
     }
 }
 
-void load_values(uint half_, uint first_key) {
+void load_values(uint block, uint first_key) {
     [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
         uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
-        uint row = cache_row[half_ * KEYS + first_key + i / COLUMN_CHUNKS];
+        uint row = cache_row[block * KEYS + first_key + i / COLUMN_CHUNKS];
         bits[j] = kv_load(kv_address(p.v_cache, row, VALUE_SIZE), min(chunk, VALUE_CHUNKS - 1));
     }
 }

@@ -4,7 +4,7 @@
 use super::matrix::score_rule;
 use super::reference::{Paged, Rules, attention as oracle};
 use super::suite::{Case, Placed, SEQUENCES, attend, cache, exactly, shape, with_sinks};
-use super::{AttentionPolicy, MatrixPolicy, MatrixTile, Variant, matrix_of};
+use super::{AttentionPolicy, LanesTile, MatrixPolicy, MatrixTile, Variant, matrix_of};
 use crate::kv::{KvType, PAGE_TOKENS};
 use crate::suite::{CaseResult, Failure, Host, Layout, Suite, compare};
 use crate::{DeviceClass, Kernels, RowInfo};
@@ -63,16 +63,49 @@ pub(super) fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         let case = Case { shape, kind, rules: rules.clone(), max_pages: 24, tiles: true };
         suite.case(format!("{shape:?} {}, {policy:?}", kind.name()), |s| {
             let tile = tile(s, &policy, &case)?;
-            let n = tile.rows();
-            let rows = [1, n - 1, n, n + 1, 13, 3 * n + 2].map(|r| r.clamp(1, 70));
-            let histories = [0, 1, 15, 16, 17, 150];
-            for i in 0..6 {
-                chunk(s, &case, &tile, rows[i], histories[(i + at) % 6])?;
-            }
-            company(s, &case, &tile)
+            all_rows(s, &case, (&Variant::Matrix(tile), tile.rows()), at)
         });
     }
+    lanes(&mut suite, [&plain, &all, &sinks, &steep]);
     suite.finish()
+}
+
+/// Tiles whose weights stay in their lanes, where the device has such.
+fn lanes(suite: &mut Suite<'_>, [plain, all, sinks, steep]: [&Rules; 4]) {
+    let Some(policy) = suite.kernels().policy().attention.lanes else {
+        return suite.skip("the device's lanes do not hold elements of matrices as known");
+    };
+    let cases = [
+        (shape(8, 2, 128, 128), KvType::F16, plain),
+        (shape(7, 1, 128, 64), KvType::F32, all),
+        (shape(4, 1, 64, 64), KvType::F16, steep),
+        (shape(3, 1, 16, 128), KvType::F16, sinks),
+        (shape(5, 1, 80, 96), KvType::F16, all),
+        (shape(9, 3, 64, 64), KvType::Q8_0, all),
+        (shape(8, 2, 128, 128), KvType::Q8_0, sinks),
+        (shape(71, 1, 32, 32), KvType::F16, plain),
+    ];
+    for (at, (shape, kind, rules)) in cases.into_iter().enumerate() {
+        let case = Case { shape, kind, rules: rules.clone(), max_pages: 24, tiles: true };
+        for (name, rows) in [("small", 1), ("large", 100_000)] {
+            suite.case(format!("{shape:?} {}, {name} tiles of lanes", kind.name()), |s| {
+                let tile = LanesTile::of(&policy, s.kernels().caps(), &case.shape, rows);
+                let tile = tile.ok_or_else(|| Failure(format!("no tile for {shape:?}")))?;
+                all_rows(s, &case, (&Variant::Lanes(tile), tile.rows()), at)
+            });
+        }
+    }
+}
+
+/// Chunks around the rows of a tile, each after another history, and rows in company.
+fn all_rows(s: &Suite<'_>, case: &Case, by: (&Variant, u32), at: usize) -> Result<(), Failure> {
+    let n = by.1;
+    let rows = [1, n - 1, n, n + 1, 13, 3 * n + 2].map(|r| r.clamp(1, 70));
+    let histories = [0, 1, 15, 16, 17, 150];
+    for i in 0..6 {
+        chunk(s, case, by.0, rows[i], histories[(i + at) % 6])?;
+    }
+    company(s, case, by.0)
 }
 
 fn tile(s: &Suite<'_>, policy: &MatrixPolicy, case: &Case) -> Result<MatrixTile, Failure> {
@@ -101,7 +134,7 @@ fn check(case: &Case, host: &Paged, q: &Host, rows: &[RowInfo], got: &Host) -> R
 }
 
 /// Rows of one sequence after a history.
-fn chunk(s: &Suite<'_>, case: &Case, tile: &MatrixTile, count: u32, history: u32) -> Result<(), Failure> {
+fn chunk(s: &Suite<'_>, case: &Case, by: &Variant, count: u32, history: u32) -> Result<(), Failure> {
     let mut rng = s.rng();
     let case = with_sinks(&mut rng, case);
     let keys = history + count;
@@ -111,13 +144,13 @@ fn chunk(s: &Suite<'_>, case: &Case, tile: &MatrixTile, count: u32, history: u32
     let on = Placed::new(s, &host)?;
     let q = Host::random(&mut rng, rows.len(), (case.shape.heads * case.shape.key_size) as usize, 1.0);
     let layout = [Layout::Columns, Layout::Unaligned][case.shape.heads as usize % 2];
-    let got = attend(s, &case, &on, &q, &rows, (&Variant::Matrix(*tile), keys, 1, layout))?;
+    let got = attend(s, &case, &on, &q, &rows, (by, keys, 1, layout))?;
     check(&case, &host, &q, &rows, &got)
         .map_err(|f| Failure(format!("{count} rows after {history} keys, {layout:?}: {}", f.0)))
 }
 
 /// Rows of several sequences at far positions; each also alone.
-fn company(s: &Suite<'_>, case: &Case, tile: &MatrixTile) -> Result<(), Failure> {
+fn company(s: &Suite<'_>, case: &Case, by: &Variant) -> Result<(), Failure> {
     let mut rng = s.rng();
     let case = with_sinks(&mut rng, case);
     let lengths: [u32; SEQUENCES] = [case.max_pages as u32 * PAGE_TOKENS, 70, 1];
@@ -126,9 +159,8 @@ fn company(s: &Suite<'_>, case: &Case, tile: &MatrixTile) -> Result<(), Failure>
     let host = cache(&mut rng, &case, lengths);
     let on = Placed::new(s, &host)?;
     let q = Host::random(&mut rng, rows.len(), (case.shape.heads * case.shape.key_size) as usize, 1.0);
-    let run = |q: &Host, rows: &[RowInfo]| {
-        attend(s, &case, &on, q, rows, (&Variant::Matrix(*tile), lengths[0], 1, Layout::Columns))
-    };
+    let run =
+        |q: &Host, rows: &[RowInfo]| attend(s, &case, &on, q, rows, (by, lengths[0], 1, Layout::Columns));
     let together = run(&q, &rows)?;
     check(&case, &host, &q, &rows, &together).map_err(|f| Failure(format!("several sequences: {}", f.0)))?;
     for r in [1, 2, 3] {

@@ -1,5 +1,14 @@
 // attention_matrix.comp: scores become weights in terms of each row's reference.
 
+// The subgroups of a row group wait for each other's shared memory.
+void sync_row_group() {
+    if (COLUMN_GROUPS > 1) {
+        barrier();
+    } else {
+        subgroupBarrier();
+    }
+}
+
 void cap_scores() {
     [[unroll]] for (uint j = 0; j < ROW_TILES * SCORE_TILES; j++) {
         [[unroll]] for (uint i = 0; i < score[j].length(); i++) {

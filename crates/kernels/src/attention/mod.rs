@@ -8,14 +8,15 @@
 //!
 //! In decoding `decode_attention.comp` does this from the projections on: it norms and turns queries and keys, and writes the cache.
 //!
-//! Where [`crate::Precision::Fast`] allows it, `attention_matrix.comp` takes tiles of rows to matrix cores: queries, keys and weights in f16, sums in f32.
-//! There too a row's result does not depend on the other rows.
+//! Where [`crate::Precision::Fast`] allows it, `attention_matrix.comp` takes tiles of rows to matrix cores: queries, keys and weights in f16, sums in f32;
+//! `attention_lanes.comp` does where lanes hold the elements of matrices as NVIDIA's do. There too a row's result does not depend on the other rows.
 
 #[allow(clippy::module_inception)]
 pub mod attention;
 mod bench;
 pub mod decode;
 mod decode_suite;
+mod lanes;
 mod matrix;
 mod matrix_suite;
 mod policy;
@@ -27,10 +28,12 @@ mod tiled;
 use crate::Kernel;
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use decode::DecodeArgs;
+pub use lanes::{LanesPolicy, LanesTile};
 pub use matrix::{MatrixPolicy, MatrixTile, matrix_candidates, matrix_of};
 pub use policy::{AttentionPolicy, Shape, Split, Variant, select, split_candidates};
 pub use suite::suite;
 pub use tile::{Tile, TilePolicy, candidates};
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[attention::KERNEL, decode::KERNEL, tiled::KERNEL, matrix::KERNEL];
+pub const KERNELS: &[Kernel] =
+    &[attention::KERNEL, decode::KERNEL, tiled::KERNEL, matrix::KERNEL, lanes::KERNEL];

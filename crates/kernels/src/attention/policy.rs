@@ -1,5 +1,6 @@
 //! How attention is cut into workgroups, by class of device.
 
+use super::lanes::{LanesPolicy, LanesTile};
 use super::matrix::{MatrixPolicy, MatrixTile};
 use super::tile::{LANES, Tile, TilePolicy};
 use crate::launch::{refuse, threads};
@@ -29,6 +30,8 @@ pub struct AttentionPolicy {
     pub tile: TilePolicy,
     /// How tiles on matrix cores are cut, where inexact results are allowed.
     pub matrix: MatrixPolicy,
+    /// How they are where weights can stay in their lanes ([`crate::lanes`]).
+    pub lanes: Option<LanesPolicy>,
 }
 
 impl AttentionPolicy {
@@ -69,6 +72,8 @@ impl AttentionPolicy {
                 tiled_rows: 48,
                 tile,
                 matrix,
+                // Measured on a Hopper card: heads of 256 would leave no registers for loads ahead.
+                lanes: Some(LanesPolicy { row_groups: (8, 4), keys: 64, head_size: 128, busy_groups: 128 }),
             },
             // By the compiler's figures for gfx1201 in waves of 64 (docs/rdna4.md): four waves a SIMD or more for heads of 128, 256 and
             // 512. What bounds them is shared memory, of which a SIMD has 32 KiB.
@@ -90,6 +95,7 @@ impl AttentionPolicy {
                     shared_bytes: 46 << 10,
                     ..matrix
                 },
+                lanes: None,
             },
             DeviceClass::Other => AttentionPolicy {
                 key_block: 64,
@@ -102,6 +108,7 @@ impl AttentionPolicy {
                 tiled_rows: 32,
                 tile: TilePolicy { blocks: 1, ..tile },
                 matrix: MatrixPolicy { keys: 32, ..matrix },
+                lanes: None,
             },
             DeviceClass::Software => AttentionPolicy {
                 key_block: 32,
@@ -135,6 +142,7 @@ impl AttentionPolicy {
                     values: u32::MAX,
                     ..matrix
                 },
+                lanes: None,
             },
         }
     }
@@ -167,7 +175,7 @@ impl Shape {
     }
 }
 
-/// How attention is computed. The exact ways, all but [`Variant::Matrix`], give the same bits.
+/// How attention is computed. The exact ways, all but [`Variant::Matrix`] and [`Variant::Lanes`], give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// Every row for itself, its keys split over workgroups: for few rows.
@@ -176,6 +184,8 @@ pub enum Variant {
     Tiled(Tile),
     /// The same on matrix cores, with inputs rounded to f16.
     Matrix(MatrixTile),
+    /// The same, whose weights stay in the lanes' registers.
+    Lanes(LanesTile),
 }
 
 impl Variant {
@@ -185,6 +195,7 @@ impl Variant {
             Variant::Split(_) => "split",
             Variant::Tiled(_) => "tiled",
             Variant::Matrix(_) => "matrix",
+            Variant::Lanes(_) => "lanes",
         }
     }
 }
@@ -223,11 +234,12 @@ pub fn select(
     run: u32,
 ) -> Result<Variant, Unsupported> {
     let split = Split::of(policy, subgroup_size, caps, shape)?;
-    if precision == Precision::Fast
-        && run >= policy.matrix.rows
-        && let Some(tile) = MatrixTile::of(&policy.matrix, subgroup_size, caps, shape)
-    {
-        return Ok(Variant::Matrix(tile));
+    if precision == Precision::Fast && run >= policy.matrix.rows {
+        let lanes = policy.lanes.and_then(|own| LanesTile::of(&own, caps, shape, run));
+        let matrix = || MatrixTile::of(&policy.matrix, subgroup_size, caps, shape);
+        if let Some(found) = lanes.map(Variant::Lanes).or_else(|| matrix().map(Variant::Matrix)) {
+            return Ok(found);
+        }
     }
     let tile = match run >= policy.tiled_rows {
         true => Tile::of(&policy.tile, policy.key_block, subgroup_size, caps, shape),
@@ -431,7 +443,8 @@ mod tests {
             (DeviceClass::Other, 32, 16, 48 << 10),
             (DeviceClass::Software, 8, 8, 32 << 10),
         ] {
-            let (policy, able) = (AttentionPolicy::of(class), with_matrices(shared, side));
+            let policy = AttentionPolicy { lanes: None, ..AttentionPolicy::of(class) };
+            let able = with_matrices(shared, side);
             for (heads, kv_heads, key_size, value_size) in [
                 (32, 8, 128, 128),
                 (14, 2, 64, 64),
@@ -456,6 +469,27 @@ mod tests {
                 assert!(tile.threads() <= 1024, "{tile:?}");
             }
         }
+    }
+
+    #[test]
+    fn weights_stay_in_lanes_where_heads_are_small() {
+        let (policy, able) = (AttentionPolicy::of(DeviceClass::Nvidia), with_matrices(48 << 10, 16));
+        let chosen = |heads, kv_heads, size, rows| {
+            let shape = Shape { heads, kv_heads, key_size: size, value_size: size };
+            select(&policy, Precision::Fast, 32, &able, &shape, rows).expect("a variant")
+        };
+        for (heads, kv_heads, size) in [(32, 8, 128), (14, 2, 64), (9, 3, 64), (71, 1, 80), (32, 32, 96)] {
+            for rows in [32, 105, 512, 2048] {
+                let Variant::Lanes(tile) = chosen(heads, kv_heads, size, rows) else {
+                    panic!("{heads} heads of {size}")
+                };
+                assert!(tile.heads * tile.splits >= heads / kv_heads && tile.rows() > 0, "{tile:?}");
+            }
+        }
+        assert!(matches!(chosen(32, 8, 128, 105), Variant::Lanes(LanesTile { row_groups: 4, .. })));
+        assert!(matches!(chosen(32, 8, 128, 2048), Variant::Lanes(LanesTile { row_groups: 8, .. })));
+        assert_eq!(chosen(16, 2, 256, 512).name(), "matrix");
+        assert_eq!(chosen(8, 8, 40, 512).name(), "matrix");
     }
 
     #[test]

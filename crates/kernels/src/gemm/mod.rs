@@ -24,7 +24,7 @@ mod convert;
 mod cost;
 mod experts;
 mod gemm_op;
-pub mod lanes;
+mod lanes;
 mod policy;
 pub(crate) mod suite;
 mod tile;
@@ -42,4 +42,4 @@ pub use tried::{candidates, expert_tiles, fits, likely};
 use crate::Kernel;
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[gemm_op::KERNEL, gemm_op::LANES, convert::KERNEL, lanes::KERNEL];
+pub const KERNELS: &[Kernel] = &[gemm_op::KERNEL, gemm_op::LANES, convert::KERNEL];

@@ -1,0 +1,123 @@
+//! A tile of rows on matrix cores whose weights stay in the lanes' registers: `attention_lanes.comp`, how it is cut and its dispatch.
+//!
+//! # Budget
+//!
+//! On an H200 at 1.755 GHz registers alone multiply 1,230 times a cycle of a multiprocessor. 128 queries times 64 keys of 128 elements, twice, take 1,700 cycles of that; its 8
+//! subgroups load 64 matrices of 512 bytes each, 2,050 cycles at 128 bytes, and their 8,192 exponentials 512. Measured 3,960 cycles (245 TFLOP/s; without barriers 280), where
+//! `attention_matrix.comp` takes 5,200: there weights pass through shared memory, products wait for exponentials, and 64 queries share the loads of a key, 3.4 TB/s from
+//! the L2. What else was tried: `bench/results/2026-11-30-h200-attention-experiments.txt`.
+
+use super::Shape;
+use super::attention::Args;
+use super::matrix;
+use super::tiled::{self, Tiles, record_tiles};
+use crate::lanes::LANES;
+use crate::{Error, Kernel, Kernels};
+use zinc_vulkan::{Access, Capabilities, Recorder};
+
+pub(super) const KERNEL: Kernel = tiled::kernel("attention_lanes");
+
+/// Side of the matrices.
+const SIDE: u32 = 16;
+
+/// Tuning of these tiles. Only `keys` changes what a row's result depends on: the order of its sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LanesPolicy {
+    /// Subgroups of a workgroup, each with 16 queries, at most and at least; powers of two.
+    pub row_groups: (u32, u32),
+    /// Keys at a time, a multiple of 16.
+    pub keys: u32,
+    /// Largest head: its queries and values stay in registers.
+    pub head_size: u32,
+    /// Workgroups that keep the device busy: with fewer they become smaller.
+    pub busy_groups: u32,
+}
+
+/// The specialisation of `attention_lanes.comp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LanesTile {
+    /// Query heads of a KV head in the tile.
+    pub heads: u32,
+    /// Tiles that share a KV head's query heads.
+    pub splits: u32,
+    /// Subgroups of a workgroup.
+    pub row_groups: u32,
+    /// Keys at a time.
+    pub keys: u32,
+}
+
+impl LanesTile {
+    /// The tile of a policy for so many rows of a shape; `None` for heads that it does not take, and where it does not fit in shared memory.
+    pub fn of(policy: &LanesPolicy, caps: &Capabilities, shape: &Shape, rows: u32) -> Option<LanesTile> {
+        let sizes = [shape.key_size, shape.value_size];
+        if sizes.iter().any(|s| !s.is_multiple_of(SIDE) || *s > policy.head_size) {
+            return None;
+        }
+        let (most, least) = policy.row_groups;
+        let of = |row_groups: u32| {
+            let (heads, splits) = shape.shares(row_groups * SIDE);
+            LanesTile { heads, splits, row_groups, keys: policy.keys }
+        };
+        let groups = |tile: &LanesTile| rows.div_ceil(tile.rows()) * tile.splits * shape.kv_heads;
+        let mut tile = of(most);
+        while groups(&tile) < policy.busy_groups && tile.row_groups > least {
+            tile = of(tile.row_groups / 2);
+        }
+        (tile.shared_bytes(shape) <= caps.limits.shared_memory).then_some(tile)
+    }
+
+    /// Pairs of row and query head.
+    pub fn queries(&self) -> u32 {
+        self.row_groups * SIDE
+    }
+
+    /// Rows of a tile.
+    pub fn rows(&self) -> u32 {
+        self.queries() / self.heads
+    }
+
+    /// Shared memory of `attention_lanes.comp`.
+    fn shared_bytes(&self, shape: &Shape) -> u32 {
+        let chunks = shape.key_size.max(shape.value_size) / 8 + 1;
+        2 * self.keys * chunks * 16 + (2 * self.queries() + 3 * self.keys) * 4
+    }
+
+    /// In the order of their numbers in the shader.
+    fn specialization(&self, shape: &Shape, aligned: bool) -> [(u32, u32); 14] {
+        [
+            (0, self.row_groups * LANES),
+            (1, shape.key_size),
+            (2, shape.value_size),
+            (3, self.heads),
+            (4, self.keys),
+            (5, self.row_groups),
+            (6, 1),
+            (7, 1),
+            (8, SIDE),
+            (9, SIDE),
+            (10, SIDE),
+            (11, shape.key_size / SIDE),
+            (12, self.keys),
+            (13, u32::from(aligned)),
+        ]
+    }
+}
+
+/// Records the kernel for all rows.
+pub(super) fn record(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    tile: &LanesTile,
+) -> Result<(), Error> {
+    let tiles = Tiles {
+        kernel: &KERNEL,
+        specialization: &tile.specialization(&args.shape(), tiled::is_vec4(args)),
+        rows: tile.rows(),
+        splits: tile.splits,
+        scores: matrix::score_rule(args.scale, args.softcap),
+        out: Access::Write,
+    };
+    record_tiles(k, rec, label, args, &tiles)
+}

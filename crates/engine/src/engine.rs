@@ -269,14 +269,14 @@ impl Engine {
         Ok(all)
     }
 
-    /// Runs a step of `rows` rows (1: a decode step) at the end of the sequence with timestamps and gives the GPU time of each
+    /// Runs a step of these tokens (of one: a decode step; of more than a step has: the first ones) at the end of the sequence with timestamps and gives the GPU time of each
     /// dispatch, in order of execution. The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
-    pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {
-        let rows = rows.clamp(1, self.prefill_path().chunk);
-        self.check(sequence, &vec![0; rows as usize])?;
+    pub fn profile_step(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<OpTime>, Error> {
+        let tokens = &tokens[..tokens.len().min(self.prefill_path().chunk as usize)];
+        self.check(sequence, tokens)?;
         match &mut self.backend {
             Backend::Cpu(_) => Ok(Vec::new()),
-            Backend::Vulkan(executor) => executor.profile_step(sequence, rows),
+            Backend::Vulkan(executor) => executor.profile_step(sequence, tokens),
         }
     }
 

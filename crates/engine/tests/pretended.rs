@@ -30,7 +30,7 @@ fn walk(name: &str) {
             }
             sequence.truncate(20);
             engine.forward(&mut sequence, &[9], Want::None).unwrap();
-            assert!(!engine.profile_step(&mut sequence, 1).unwrap().is_empty());
+            assert!(!engine.profile_step(&mut sequence, &[0]).unwrap().is_empty());
 
             let mut second = engine.sequence().unwrap();
             let sampled = SamplingOptions { temperature: 1.0, top_k: 20, ..Default::default() };

@@ -181,7 +181,7 @@ fn what_is_kept_is_bounded() {
     let mut sequence = engine.sequence().unwrap();
     engine.forward(&mut sequence, &text(3, 9), Want::None).unwrap();
     assert!(!sequence.keep());
-    assert!(matches!(engine.profile_step(&mut sequence, 1), Err(Error::Option(_))));
+    assert!(matches!(engine.profile_step(&mut sequence, &[0]), Err(Error::Option(_))));
     let refused = engine.validate(&mut sequence, &text(5, 4), &ValidateOptions::default());
     assert!(matches!(refused, Err(Error::Option(_))));
     sequence.truncate(5);
@@ -193,7 +193,7 @@ fn what_is_kept_is_bounded() {
     let mut sequence = engine.sequence().unwrap();
     engine.forward(&mut sequence, &text(3, 9), Want::None).unwrap();
     for rows in [1, 5] {
-        assert!(!engine.profile_step(&mut sequence, rows).unwrap().is_empty());
+        assert!(!engine.profile_step(&mut sequence, &vec![0; rows]).unwrap().is_empty());
     }
     let got = bits(&engine.forward(&mut sequence, &text(5, 4), Want::All).unwrap());
     drop(sequence);

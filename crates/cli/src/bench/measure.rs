@@ -100,11 +100,11 @@ impl Bench {
         Ok(Bench { engine, sequence, warm_up: warm_up as usize, repeats: repeats as usize })
     }
 
-    /// GPU time of each dispatch of a decode step after `depth` tokens (at least one).
-    pub fn profile(&mut self, depth: usize) -> Outcome<Vec<OpTime>> {
-        let text = text(&self.engine, depth.max(1));
-        self.fill(&text)?;
-        Ok(self.engine.profile_step(&mut self.sequence, 1)?)
+    /// GPU time of each dispatch of a step of `tokens` tokens (1: a decode step) after `depth` others.
+    pub fn profile(&mut self, tokens: usize, depth: usize) -> Outcome<Vec<OpTime>> {
+        let text = text(&self.engine, depth + tokens);
+        self.fill(&text[..depth])?;
+        Ok(self.engine.profile_step(&mut self.sequence, &text[depth..])?)
     }
 
     /// Reads `tokens` tokens after `depth` others.

@@ -46,7 +46,7 @@ pub struct Args {
     /// Runs that count.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
-    /// Also print the GPU time of one decode step by operation, each dispatch waiting for the one before it.
+    /// Also print the GPU time of one step of the longest prompt and of one decode step by operation, each dispatch waiting for the one before it.
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
@@ -112,7 +112,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     report::print(&args.format, &bench.engine, model, &results, out)?;
     if args.profile {
-        report::profile(&bench.profile(args.depth as usize)?, out)?;
+        let (prompt, depth) = (args.prompt.iter().max().copied().unwrap_or(0), args.depth as usize);
+        let step = prompt.min(bench.engine.prefill_path().chunk);
+        for tokens in [step, args.decode.iter().any(|&n| n > 0).into()].into_iter().filter(|&n| n > 0) {
+            report::profile(tokens, &bench.profile(tokens as usize, depth)?, out)?;
+        }
     }
     match results.iter().find(|r| !r.sound()) {
         None => Ok(()),

@@ -47,8 +47,8 @@ fn path(engine: &Engine, kind: Kind) -> String {
     }
 }
 
-/// Times of a step's dispatches, those of all layers together.
-pub fn profile(times: &[OpTime], out: &mut dyn Write) -> Outcome {
+/// Times of the dispatches of a step of so many tokens, those of all layers together.
+pub fn profile(tokens: u32, times: &[OpTime], out: &mut dyn Write) -> Outcome {
     let mut sums: Vec<(&str, u64, u64)> = Vec::new();
     for time in times {
         let label = time
@@ -83,7 +83,7 @@ pub fn profile(times: &[OpTime], out: &mut dyn Write) -> Outcome {
         String::new(),
         format!("{:.0}", total as f64 / 1e3),
     ]);
-    writeln!(out)?;
+    writeln!(out, "\na step of {}:\n", output::plural(tokens as usize, "token"))?;
     table.write(out, 0)?;
     Ok(())
 }

@@ -258,15 +258,15 @@ impl Executor {
         }
     }
 
-    /// Times each dispatch of a step of `rows` rows at the end of the sequence; its tokens are not kept.
-    pub fn profile_step(&mut self, sequence: &mut Sequence, rows: u32) -> Result<Vec<OpTime>, Error> {
+    /// Times each dispatch of a step of these tokens at the end of the sequence; they are not kept.
+    pub fn profile_step(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<OpTime>, Error> {
+        let rows = tokens.len() as u32;
         sequence.reserve(sequence.len() + rows as usize)?;
         if !sequence.protect() {
             return Err(crate::sequence::no_checkpoint());
         }
         let keys = self.key_bucket(sequence.len() as u32 + rows);
-        let tokens = vec![0; rows as usize];
-        let batch = self.batch(&[Part { sequence, tokens: &tokens, want: Want::Candidates }]);
+        let batch = self.batch(&[Part { sequence, tokens, want: Want::Candidates }]);
         let shape = self.widths.shape(rows, 1, false);
         let input = Input::All(self.write_inputs(&batch, shape)?);
         let tail = Tail::Host { rows: false, candidates: true };

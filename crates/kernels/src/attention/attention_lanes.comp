@@ -40,12 +40,12 @@ void add_scores(bool weighing) {
         [[unroll]] for (uint i = 0; i < 8; i++) next[n][i] = p.cap != 0.0 ? 0.0 : -reference[i / 4];
     }
     [[unroll]] for (uint s = 0; s < KEY_STEPS; s++) {
+        if (weighing) weigh(s);
         [[unroll]] for (uint n = 0; n < SCORE_TILES; n++) {
             Right keys;
             coopMatLoad(keys, stage, n * N * KEY_STRIDE + s * K / 8, KEY_STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
             next[n] = coopMatMulAdd(query[s], keys, next[n]);
         }
-        if (weighing) weigh(s);
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! # Budget
 //!
-//! On an H200 at 1.755 GHz registers alone multiply 1,230 times a cycle of a multiprocessor. 128 queries times 64 keys of 128 elements, twice, take 1,700 cycles of that; its 8
-//! subgroups load 64 matrices of 512 bytes each, 2,050 cycles at 128 bytes, and their 8,192 exponentials 512. Measured 3,960 cycles (245 TFLOP/s; without barriers 280), where
-//! `attention_matrix.comp` takes 5,200: there weights pass through shared memory, products wait for exponentials, and 64 queries share the loads of a key, 3.4 TB/s from
-//! the L2. What else was tried: `bench/results/2026-11-30-h200-attention-experiments.txt`.
+//! On an H200 at 1.755 GHz registers alone multiply 1,230 times a cycle of a multiprocessor. 128 queries times 48 keys of 128 elements, twice, take 1,280 cycles of that; its 8
+//! subgroups load 48 matrices of 512 bytes each, 1,540 cycles at 128 bytes, and their 6,144 exponentials 384. Measured 2,890 cycles (252 TFLOP/s), where `attention_matrix.comp` takes
+//! 3,880: there weights pass through shared memory, products wait for exponentials, and 64 queries share the loads of a key, 3.4 TB/s from the L2. Without barriers it would be
+//! 14 % faster, without exponentials or loads of the cache not at all. What else was tried: `bench/results/2026-11-30-h200-attention-experiments.txt`.
 
 use super::Shape;
 use super::attention::Args;

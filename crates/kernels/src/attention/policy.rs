@@ -73,7 +73,7 @@ impl AttentionPolicy {
                 tile,
                 matrix,
                 // Measured on a Hopper card: heads of 256 would leave no registers for loads ahead.
-                lanes: Some(LanesPolicy { row_groups: (8, 4), keys: 64, head_size: 128, busy_groups: 128 }),
+                lanes: Some(LanesPolicy { row_groups: (8, 4), keys: 48, head_size: 128, busy_groups: 128 }),
             },
             // By the compiler's figures for gfx1201 in waves of 64 (docs/rdna4.md): four waves a SIMD or more for heads of 128, 256 and
             // 512. What bounds them is shared memory, of which a SIMD has 32 KiB.

@@ -9,11 +9,11 @@
 
 use super::Shape;
 use super::attention::Args;
-use super::matrix;
-use super::tiled::{self, Tiles, record_tiles};
+use super::matrix::record_matrices;
+use super::tiled;
 use crate::lanes::LANES;
 use crate::{Error, Kernel, Kernels};
-use zinc_vulkan::{Access, Capabilities, Recorder};
+use zinc_vulkan::{Capabilities, Recorder};
 
 pub(super) const KERNEL: Kernel = tiled::kernel("attention_lanes");
 
@@ -111,13 +111,6 @@ pub(super) fn record(
     args: &Args<'_>,
     tile: &LanesTile,
 ) -> Result<(), Error> {
-    let tiles = Tiles {
-        kernel: &KERNEL,
-        specialization: &tile.specialization(&args.shape(), tiled::is_vec4(args)),
-        rows: tile.rows(),
-        splits: tile.splits,
-        scores: matrix::score_rule(args.scale, args.softcap),
-        out: Access::Write,
-    };
-    record_tiles(k, rec, label, args, &tiles)
+    let specialization = tile.specialization(&args.shape(), tiled::is_vec4(args));
+    record_matrices(k, rec, label, args, (&KERNEL, &specialization), (tile.rows(), tile.splits))
 }

@@ -293,13 +293,25 @@ pub(super) fn record(
     args: &Args<'_>,
     tile: &MatrixTile,
 ) -> Result<(), Error> {
-    let tiles = Tiles {
-        kernel: &KERNEL,
-        specialization: &tile.specialization(&args.shape(), tiled::is_vec4(args)),
-        rows: tile.rows(),
-        splits: tile.splits,
-        scores: score_rule(args.scale, args.softcap),
-        out: Access::Write,
-    };
-    record_tiles(k, rec, label, args, &tiles)
+    let specialization = tile.specialization(&args.shape(), tiled::is_vec4(args));
+    record_matrices(k, rec, label, args, (&KERNEL, &specialization), (tile.rows(), tile.splits))
+}
+
+/// Records a kernel with its specialisation, a workgroup of which has so many rows of one of so many shares of a KV head's query heads.
+pub(super) fn record_matrices(
+    k: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    (kernel, specialization): (&'static Kernel, &[(u32, u32)]),
+    (rows, splits): (u32, u32),
+) -> Result<(), Error> {
+    let scores = score_rule(args.scale, args.softcap);
+    record_tiles(
+        k,
+        rec,
+        label,
+        args,
+        &Tiles { kernel, specialization, rows, splits, scores, out: Access::Write },
+    )
 }

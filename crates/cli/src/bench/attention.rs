@@ -12,7 +12,8 @@ use std::io::Write;
 use zinc_engine::DeviceFigures;
 use zinc_kernels::Kernels;
 use zinc_kernels::attention::{
-    BenchShape, BenchTiming, Shape, Variant, bench, candidates, matrix_candidates, split_candidates,
+    BenchShape, BenchTiming, Shape, Variant, bench, candidates, lanes_candidates, matrix_candidates,
+    split_candidates,
 };
 use zinc_vulkan::CacheLocation;
 
@@ -55,7 +56,7 @@ pub struct Args {
     #[arg(long)]
     sweep: bool,
     /// In a sweep, only the ways of these kernels.
-    #[arg(long, value_name = "KERNEL", value_delimiter = ',', requires = "sweep", value_parser = ["split", "tiled", "matrix"])]
+    #[arg(long, value_name = "KERNEL", value_delimiter = ',', requires = "sweep", value_parser = ["split", "tiled", "matrix", "lanes"])]
     kernel: Vec<String>,
     #[command(flatten)]
     output: FormatArgs,
@@ -134,6 +135,7 @@ fn measure(
             .map(Variant::Split)
             .chain(candidates(kernels, &shape.shape).into_iter().map(Variant::Tiled))
             .chain(matrix_candidates(kernels, &shape.shape).into_iter().map(Variant::Matrix))
+            .chain(lanes_candidates(kernels, &shape.shape).into_iter().map(Variant::Lanes))
             .filter(|v| !args.decode || matches!(v, Variant::Split(_)))
             .filter(|v| args.kernel.is_empty() || args.kernel.iter().any(|name| name == v.name()))
             .map(Some)

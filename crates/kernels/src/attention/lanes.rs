@@ -103,6 +103,17 @@ impl LanesTile {
     }
 }
 
+/// Tiles of a shape that a sweep tries; none where lanes do not hold matrices as known.
+pub fn lanes_candidates(k: &Kernels, shape: &Shape) -> Vec<LanesTile> {
+    let Some(own) = k.policy().attention.lanes else { return Vec::new() };
+    let cuts = [4, 8].into_iter().flat_map(|groups| [32, 48, 64, 80].map(|keys| (groups, keys)));
+    let of = |(groups, keys)| {
+        let policy = LanesPolicy { row_groups: (groups, groups), keys, ..own };
+        LanesTile::of(&policy, k.caps(), shape, 1)
+    };
+    cuts.filter_map(of).collect()
+}
+
 /// Records the kernel for all rows.
 pub(super) fn record(
     k: &Kernels,

@@ -28,7 +28,7 @@ mod tiled;
 use crate::Kernel;
 pub use bench::{BenchShape, BenchTiming, bench};
 pub use decode::DecodeArgs;
-pub use lanes::{LanesPolicy, LanesTile};
+pub use lanes::{LanesPolicy, LanesTile, lanes_candidates};
 pub use matrix::{MatrixPolicy, MatrixTile, matrix_candidates, matrix_of};
 pub use policy::{AttentionPolicy, Shape, Split, Variant, select, split_candidates};
 pub use suite::suite;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zinc_kernels::gemv::{ProductClass, Tuned};
 use zinc_kernels::product::{ExpertClass, ExpertTile, Product};
-use zinc_kernels::{GemvShape, Precision, dot, gemm, gemv, shaders};
+use zinc_kernels::{GemvShape, Precision, dot, gemm, gemv, shaders, slices};
 use zinc_model::Model;
 use zinc_quant::by_name;
 use zinc_vulkan::{CacheLocation, Capabilities};
@@ -91,6 +91,8 @@ enum Tile {
     Columns([u32; 7]),
     /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
     Dot([u32; 8]),
+    /// Subgroups, columns, matrices of rows, workgroups.
+    Slices([u32; 4]),
     /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts,
     /// subgroups that split steps.
     Gemm([u32; 11]),
@@ -195,7 +197,8 @@ impl TunedFile {
 
 /// A hash of the shaders that multiply.
 fn shaders_hash() -> u64 {
-    let multiply = |s: &&zinc_kernels::Shader| ["gemv", "dot", "gemm", "gemm_lanes"].contains(&s.stem);
+    let multiply =
+        |s: &&zinc_kernels::Shader| ["gemv", "dot", "gemm", "gemm_lanes", "slices"].contains(&s.stem);
     let words = shaders().iter().filter(multiply).flat_map(|s| s.spirv());
     fnv(words.flat_map(|w| w.to_le_bytes()))
 }
@@ -210,6 +213,9 @@ impl From<Product> for Tile {
             Product::Dot(t) => {
                 let dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead } = t;
                 Tile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
+            }
+            Product::Slices(slices::Tile { subgroups, columns, tiles, groups }) => {
+                Tile::Slices([subgroups, columns, tiles, groups])
             }
             Product::Gemm(t) => {
                 let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart } =
@@ -247,6 +253,9 @@ impl From<Tile> for Product {
             Tile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, ahead]) => {
                 let ahead = ahead == 1;
                 Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead })
+            }
+            Tile::Slices([subgroups, columns, tiles, groups]) => {
+                Product::Slices(slices::Tile { subgroups, columns, tiles, groups })
             }
             Tile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart]) => {
                 let matrix = match m {

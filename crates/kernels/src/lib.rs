@@ -34,6 +34,7 @@ pub mod product;
 pub mod recurrent;
 pub mod rope;
 pub mod sample;
+pub mod slices;
 
 pub use error::{Error, Unsupported};
 pub use mat::{Mat, fold_groups};
@@ -64,6 +65,7 @@ pub fn kernels() -> Vec<Kernel> {
         gemv::KERNELS,
         gemm::KERNELS,
         dot::KERNELS,
+        slices::KERNELS,
         embed::KERNELS,
         norm::KERNELS,
         chain::KERNELS,
@@ -89,6 +91,7 @@ pub fn suites() -> &'static [(&'static str, Suite)] {
         ("gemv", gemv::suite),
         ("gemm", gemm::suite),
         ("dot", dot::suite),
+        ("slices", slices::suite),
         ("embed", embed::suite),
         ("norm", norm::suite),
         ("chain", chain::suite),
@@ -129,11 +132,12 @@ impl Kernels {
     pub fn new(device: &Device) -> Kernels {
         let mut kernels = Kernels::with_policy(device, Policy::of(device.capabilities()));
         let own = &kernels.policy;
-        if !own.gemm.lanes.is_empty() || own.attention.lanes.is_some() {
+        if !own.gemm.lanes.is_empty() || own.attention.lanes.is_some() || own.slices.most_columns > 0 {
             // What the device alone can say.
             if !lanes::are_known(&kernels) {
                 let policy = Arc::make_mut(&mut kernels.policy);
                 (policy.gemm.lanes, policy.attention.lanes) = (&[], None);
+                policy.slices.most_columns = 0;
             }
         }
         kernels

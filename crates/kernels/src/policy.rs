@@ -3,6 +3,7 @@
 use crate::attention::AttentionPolicy;
 use crate::gemm::{self, GemmPolicy};
 use crate::recurrent::chunked::ScanPolicy;
+use crate::slices::SlicesPolicy;
 use zinc_vulkan::Capabilities;
 
 /// Devices that want the same constants.
@@ -65,6 +66,8 @@ pub struct Policy {
     pub gemm: GemmPolicy,
     /// Integer-dot products of few columns, under [`Precision::Fast`].
     pub dot: DotPolicy,
+    /// Products by slices of K, under [`Precision::Fast`].
+    pub slices: SlicesPolicy,
     /// Attention.
     pub attention: AttentionPolicy,
     /// Delta nets.
@@ -187,6 +190,7 @@ impl Policy {
             gemv: gemv(class),
             gemm: GemmPolicy::of(class),
             dot: dot(class),
+            slices: SlicesPolicy::of(class),
             attention: AttentionPolicy::of(class),
             scan: ScanPolicy::of(class),
         }

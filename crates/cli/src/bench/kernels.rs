@@ -11,7 +11,7 @@ use std::io::Write;
 use zinc_engine::DeviceFigures;
 use zinc_kernels::gemv::{self, ProductClass};
 use zinc_kernels::product::{BenchShape, BenchTiming, Product, bench};
-use zinc_kernels::{Kernels, Unsupported, dot};
+use zinc_kernels::{Kernels, Unsupported, dot, slices};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_vulkan::CacheLocation;
 
@@ -25,7 +25,7 @@ pub struct Args {
     /// Formats, separated by commas [default: all].
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format)]
     format: Vec<FormatRef>,
-    /// The kernel family: K-parallel columns in f32, or integer dot products of few columns.
+    /// The kernel family: K-parallel columns in f32, integer dot products of few columns, or slices of K on matrices.
     #[arg(long, value_enum, default_value_t = KernelArg::Gemv)]
     kernel: KernelArg,
     /// Two matrices, the second one gated by the activation of the first one's product.
@@ -50,7 +50,8 @@ pub struct Args {
     #[arg(long)]
     sweep: bool,
     /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage (elements of a lane); for `dot` lanes, bytes of
-    /// x, rows, columns, subgroups, stage (chunks of a lane), batches, ahead (0 or 1). May be given several times.
+    /// x, rows, columns, subgroups, stage (chunks of a lane), batches, ahead (0 or 1); for `slices` subgroups, columns
+    /// (8 or 16), matrices of rows, workgroups. May be given several times.
     #[arg(long, value_name = "N,…", value_parser = tile, conflicts_with = "sweep")]
     tile: Vec<Product>,
     #[command(flatten)]
@@ -64,6 +65,8 @@ pub enum KernelArg {
     Gemv,
     /// Fast, x rounded to integers
     Dot,
+    /// Fast, x rounded to f16 and kept in the registers of matrices
+    Slices,
 }
 
 pub fn format(name: &str) -> Result<FormatRef, String> {
@@ -84,7 +87,11 @@ fn tile(text: &str) -> Result<Product, String> {
             let ahead = ahead == 1;
             Ok(Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead }))
         }
-        _ => Err("not seven numbers, the third of them 0 or 1, nor eight, the last of them 0 or 1".into()),
+        Ok(&[subgroups, columns, tiles, groups]) => {
+            Ok(Product::Slices(slices::Tile { subgroups, columns, tiles, groups }))
+        }
+        _ => Err("not seven numbers, the third of them 0 or 1, nor eight, the last of them 0 or 1, nor four"
+            .into()),
     }
 }
 
@@ -102,6 +109,10 @@ fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<
         KernelArg::Dot => {
             let others = dot::candidates(policy, class, columns).into_iter().map(Product::Dot);
             (Product::Dot(dot::select(caps, policy, class, columns)?), others.collect())
+        }
+        KernelArg::Slices => {
+            let others = slices::candidates(caps, policy, class, columns).into_iter().map(Product::Slices);
+            (Product::Slices(slices::select(caps, policy, class, columns)?), others.collect())
         }
     };
     Ok(std::iter::once(own).chain(others.into_iter().filter(|_| args.sweep)).collect())

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use zinc_engine::{Engine, OpTime, Product, Products, Tile};
-use zinc_kernels::{dot, gemm};
+use zinc_kernels::{dot, gemm, slices};
 use zinc_vulkan::Capabilities;
 
 /// Version and commit of this program.
@@ -257,6 +257,7 @@ pub fn product_name(product: Product) -> String {
     match product {
         Product::Columns(tile) => format!("{} {}", product.family(), tile_name(tile)),
         Product::Dot(tile) => format!("{} {}", product.family(), dot_name(tile)),
+        Product::Slices(tile) => format!("{} {}", product.family(), slices_name(tile)),
         Product::Gemm(tile) => format!("{} {}", product.family(), gemm_tile_name(&tile)),
     }
 }
@@ -277,11 +278,19 @@ fn dot_name(t: dot::Tile) -> String {
     format!("{lanes}x{bytes}b {rows}x{columns} {subgroups}s stage {stage} of {batches}{ahead}")
 }
 
+/// Subgroups, columns, matrices of rows whose sums are kept, workgroups.
+fn slices_name(t: slices::Tile) -> String {
+    format!("{}s x{} {} of {}", t.subgroups, t.columns, t.tiles, t.groups)
+}
+
 /// A product's tile for JSON.
 pub fn product_json(product: Product) -> Value {
     match product {
         Product::Columns(tile) => tile_json(tile),
         Product::Gemm(tile) => gemm_tile_json(&tile),
+        Product::Slices(t) => {
+            json!({ "subgroups": t.subgroups, "columns": t.columns, "tiles": t.tiles, "groups": t.groups })
+        }
         Product::Dot(t) => json!({
             "lanes": t.lanes, "bytes": t.bytes, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups, "stage": t.stage,
             "batches": t.batches, "ahead": t.ahead,

@@ -36,6 +36,7 @@ pub use experts::{fits_experts, group, record_experts, select_experts};
 pub use gemm_op::{Args, record};
 pub use policy::{Costs, GemmPolicy, GemmShape};
 pub use suite::suite;
+pub(crate) use tile::narrow;
 pub use tile::{Matrix, Tile, matrix_of, select};
 pub use tried::{candidates, expert_tiles, fits, likely};
 

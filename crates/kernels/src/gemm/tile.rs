@@ -60,7 +60,7 @@ pub fn matrix_of(caps: &Capabilities) -> Matrix {
 }
 
 /// The matrices for a tile of so many columns: narrower ones, where the device has any, of a tile that is narrower.
-pub(super) fn narrow(caps: &Capabilities, matrix: Matrix, columns: u32) -> Matrix {
+pub(crate) fn narrow(caps: &Capabilities, matrix: Matrix, columns: u32) -> Matrix {
     match matrix {
         Matrix::Khr { m, n, k } if columns < n => {
             let fits = |s: &MatrixShape| (s.m, s.n, s.k) == (m, columns, k) && usable(s);

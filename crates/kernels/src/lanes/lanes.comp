@@ -1,5 +1,6 @@
 #version 460
-// Which elements of a matrix lie in which lane: those of a matrix of 16 × 16, numbered by rows, as lane l has them, from 8 · l on; as first factor, then as sums.
+// Which elements of a matrix lie in which lane: those of a matrix of 16 × 16, numbered by rows, as lane l has them, from 8 · l on; as first factor, then as sums. Then those of
+// a matrix of 16 × 8, from 4 · l on; as second factor, then as sums.
 #include "types.glsl"
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -21,6 +22,12 @@ void main() {
     coopMatLoad(factor, halves, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> sums;
     coopMatLoad(sums, numbers, 0, 16, gl_CooperativeMatrixLayoutRowMajor);
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> second;
+    coopMatLoad(second, halves, 0, 8, gl_CooperativeMatrixLayoutRowMajor);
+    coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> few;
+    coopMatLoad(few, numbers, 0, 8, gl_CooperativeMatrixLayoutRowMajor);
     for (uint e = 0; e < min(factor.length(), 8); e++) p.elements.v[8 * gl_SubgroupInvocationID + e] = float(factor[e]);
     for (uint e = 0; e < min(sums.length(), 8); e++) p.elements.v[256 + 8 * gl_SubgroupInvocationID + e] = sums[e];
+    for (uint e = 0; e < min(second.length(), 4); e++) p.elements.v[512 + 4 * gl_SubgroupInvocationID + e] = float(second[e]);
+    for (uint e = 0; e < min(few.length(), 4); e++) p.elements.v[640 + 4 * gl_SubgroupInvocationID + e] = few[e];
 }

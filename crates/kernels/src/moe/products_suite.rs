@@ -78,7 +78,7 @@ impl Matrices {
                     let all = bounded(self.format, bytes, self.k, &[x], tile.bytes).remove(0);
                     all.into_iter().map(|b| (b.value, b.error)).collect()
                 }
-                Product::Gemm(_) => {
+                Product::Gemm(_) | Product::Slices(_) => {
                     let sum: f64 = x.iter().map(|v| f64::from(v.abs())).sum();
                     let error =
                         |magnitude| tolerance::PRODUCT_F16_REL * magnitude + tolerance::PRODUCT_F16_ABS * sum;

@@ -68,5 +68,9 @@ pub fn record_experts(
         Product::Columns(tile) => gemv::record_experts(kernels, rec, label, args, tile),
         Product::Dot(tile) => dot::record_experts(kernels, rec, label, args, tile),
         Product::Gemm(tile) => gemm::record_experts(kernels, rec, label, args, &tile),
+        Product::Slices(_) => {
+            let (op, format) = ("expert_linear", Some(args.weights.format.name));
+            Err(Unsupported { op, format, reason: "slots in slices of K".into() }.into())
+        }
     }
 }

@@ -10,10 +10,9 @@ pub use experts::{group, record_experts, select_experts};
 pub use tuned::{FastResult, FastTiles, tune_fast};
 pub use tuned_experts::{ExpertClass, ExpertResult, ExpertShape, ExpertTile, ExpertTiles, tune_experts};
 
-use crate::dot;
 use crate::gemm::{self, Packed};
 use crate::gemv::{self, Args, Cut, ProductClass};
-use crate::{Error, Kernels, Policy, Precision, Unsupported};
+use crate::{Error, Kernels, Policy, Precision, Unsupported, dot, slices};
 use zinc_vulkan::{Capabilities, Recorder, Slice};
 
 /// The kernel of a product and how it is cut.
@@ -23,6 +22,8 @@ pub enum Product {
     Columns(gemv::Tile),
     /// Integer dot products with x rounded to integers: fast, few columns.
     Dot(dot::Tile),
+    /// Slices of K, on matrices with x in registers: fast, few columns.
+    Slices(slices::Tile),
     /// Tiles of f16 factors: fast, many columns. Its x is what [`gemm::convert`] made.
     Gemm(gemm::Tile),
 }
@@ -33,6 +34,7 @@ impl Product {
         match self {
             Product::Columns(_) => "gemv",
             Product::Dot(_) => "dot",
+            Product::Slices(_) => "slices",
             Product::Gemm(_) => "gemm",
         }
     }
@@ -40,7 +42,7 @@ impl Product {
     /// Bytes of memory that the product needs beside its operands.
     pub fn work_bytes(&self, class: &ProductClass, columns: u32) -> u64 {
         match self {
-            Product::Columns(_) | Product::Dot(_) => 0,
+            Product::Columns(_) | Product::Dot(_) | Product::Slices(_) => 0,
             Product::Gemm(tile) => tile.partial_bytes(class.m, columns, class.gated),
         }
     }
@@ -80,6 +82,11 @@ pub fn select(by: &Chooser<'_>, class: &ProductClass, columns: u32) -> Result<Pr
     {
         return Ok(product);
     }
+    if columns >= by.policy.slices.from_columns
+        && let Ok(tile) = slices::select(by.caps, by.policy, class, columns)
+    {
+        return Ok(Product::Slices(tile));
+    }
     if columns >= by.policy.gemm.from_columns {
         return gemm::select(by.policy, by.caps, class, columns).map(Product::Gemm).or_else(|_| exact());
     }
@@ -101,6 +108,7 @@ pub fn record(
     match product {
         Product::Columns(tile) => gemv::record(kernels, rec, label, args, tile),
         Product::Dot(tile) => dot::record(kernels, rec, label, args, tile),
+        Product::Slices(tile) => slices::record(kernels, rec, label, args, tile),
         Product::Gemm(tile) => {
             let &Args { weights, up, x, norm, columns, epilogue, out } = args;
             if norm.is_some() {

@@ -2,7 +2,7 @@
 
 use super::{BenchShape, Chooser, Product, bench, select};
 use crate::gemv::{Cut, ProductClass, TuneShape};
-use crate::{DotShape, Error, Kernels, Policy, Precision, dot, gemm};
+use crate::{DotShape, Error, Kernels, Policy, Precision, dot, gemm, slices};
 use std::collections::BTreeMap;
 use zinc_vulkan::Capabilities;
 
@@ -34,6 +34,7 @@ impl FastTiles {
             // The exact kernel is not measured here.
             Product::Columns(_) => false,
             Product::Dot(tile) => dot::fits(caps, policy, class, columns, tile),
+            Product::Slices(tile) => slices::fits(caps, policy, class, columns, tile),
             Product::Gemm(tile) => gemm::fits(caps, policy, class, columns, tile),
         };
         fits.then_some(*product)
@@ -81,6 +82,8 @@ pub fn tune_fast(kernels: &Kernels, t: &TuneShape) -> Result<FastResult, Error> 
     let mut search = Search { kernels, t, best: (own, policy_us), measured: vec![own] };
     search.dots();
     if t.columns > 1 {
+        let tiles = slices::candidates(caps, policy, &t.class, t.columns);
+        tiles.into_iter().for_each(|tile| search.offer(Product::Slices(tile)));
         let tiles = gemm::likely(policy, caps, &t.class, t.columns, LIKELY);
         let wanted: Vec<_> = tiles.iter().map(|&tile| (t.columns, tile)).collect();
         gemm::Bench::prepare(kernels, &t.class, &wanted);

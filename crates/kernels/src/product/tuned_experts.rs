@@ -96,6 +96,7 @@ fn fits(by: &Chooser<'_>, class: &ProductClass, g: &Grouping, product: &Product)
             fast && tile.columns == g.columns() && dot::fits(by.caps, by.policy, class, g.columns(), tile)
         }
         Product::Gemm(tile) => fast && gemm::fits_experts(by, class, g, tile),
+        Product::Slices(_) => false,
     }
 }
 

@@ -1,0 +1,40 @@
+//! The dispatch.
+
+use super::{KERNELS, Tile};
+use crate::gemv::{Args, Operands, ProductClass};
+use crate::{Error, Kernels, Unsupported};
+use zinc_vulkan::Recorder;
+
+/// Records a product with a tile of [`select`](super::select) or [`candidates`](super::candidates).
+///
+/// # Errors
+/// [`Unsupported`] where shapes do not belong together; else what the recorder says.
+pub fn record(
+    kernels: &Kernels,
+    rec: &mut Recorder,
+    label: &str,
+    args: &Args<'_>,
+    tile: Tile,
+) -> Result<(), Error> {
+    let operands = Operands::of(args, tile.columns)?;
+    let (format, m, k) = (operands.format, operands.params.m, operands.params.k);
+    let class = ProductClass { format, m, k, gated: operands.up.is_some() };
+    if let Err(reason) = tile.check(kernels.caps(), kernels.policy(), &class) {
+        return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
+    }
+    let flag = u32::from;
+    let [region, stage_at] = tile.region(&class);
+    let specialization = [
+        (0, tile.subgroups * kernels.subgroup_size()),
+        (1, tile.tiles),
+        (2, tile.columns / 8),
+        (3, region),
+        (4, stage_at),
+        (5, flag(operands.aligned)),
+        (6, flag(operands.bias.is_some())),
+        (7, flag(operands.has_residual())),
+        (8, operands.activation()),
+        (9, flag(operands.norm.is_some())),
+    ];
+    operands.dispatch_normed(kernels, rec, label, (&KERNELS[0], &specialization), tile.groups)
+}

@@ -1,0 +1,231 @@
+//! Which products are tried: every format at the sizes where slices, matrices of rows and columns end, every way to cut the work.
+
+use super::{Tile, record, select};
+use crate::Kernels;
+use crate::gemv::reference::{Product, gated};
+use crate::gemv::suite::Matrix;
+use crate::gemv::{Args, Epilogue, Gate, InputNorm, ProductClass};
+use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
+use zinc_quant::{FormatRef, by_name, formats};
+use zinc_testkit::tolerance;
+
+/// Every case of products by slices, where the device has matrices for them.
+pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
+    let mut s = Suite::new(kernels, "slices");
+    let have: Vec<FormatRef> =
+        formats().iter().copied().filter(|&f| chosen(&s, f, 1, 512, 1, false).is_ok()).collect();
+    for &format in &have {
+        shapes(&mut s, format);
+        gates(&mut s, format);
+    }
+    if have.is_empty() {
+        s.skip("its matrices lie in other lanes");
+    } else {
+        tiles(&mut s);
+        epilogues(&mut s);
+        norms(&mut s);
+        not_numbers(&mut s);
+    }
+    s.finish()
+}
+
+fn chosen(
+    s: &Suite<'_>,
+    format: FormatRef,
+    m: usize,
+    k: usize,
+    columns: usize,
+    gated: bool,
+) -> Result<Tile, Failure> {
+    let class = ProductClass { format, m: m as u32, k: k as u32, gated };
+    Ok(select(s.kernels().caps(), s.kernels().policy(), &class, columns as u32)?)
+}
+
+/// Operands of a product that nothing is added to.
+fn plain<'a>(w: &'a Matrix, x: &'a Placed, columns: usize, out: &'a Placed) -> Args<'a> {
+    Args {
+        weights: w.weights(),
+        up: None,
+        x: x.mat(),
+        norm: None,
+        columns: columns as u32,
+        epilogue: Epilogue::default(),
+        out: out.mat(),
+    }
+}
+
+fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Tile) -> Result<Placed, Failure> {
+    let out = s.output(columns, w.m)?;
+    s.run(|rec| record(s.kernels(), rec, "slices", &plain(w, x, columns, &out), tile))?;
+    Ok(out)
+}
+
+/// What a product may differ by.
+fn allowed(product: &Product, x: &[f32]) -> f64 {
+    let sum: f64 = x.iter().map(|v| f64::from(v.abs())).sum();
+    tolerance::PRODUCT_F16_REL * product.magnitude + tolerance::PRODUCT_F16_ABS * sum
+}
+
+/// Holds a result against the sums in f64.
+fn check(s: &Suite<'_>, out: &Placed, w: &Matrix, x: &Host) -> Result<(), Failure> {
+    let want = w.times(x);
+    let rows: Vec<&[f32]> = x.rows().collect();
+    let values = want.iter().flatten().map(|p| p.value as f32).collect();
+    compare(&s.read(out)?, &Host { width: w.m, data: values }, |_, c, r| allowed(&want[c][r], rows[c]) as f32)
+}
+
+/// A product of random operands.
+fn case(s: &Suite<'_>, format: FormatRef, (m, k): (usize, usize), columns: usize) -> Result<(), Failure> {
+    let mut rng = s.rng();
+    let w = Matrix::random(s, &mut rng, format, m, k)?;
+    let x = Host::random(&mut rng, columns, k, 1.0);
+    let layout = if columns % 2 == 0 { Layout::Unaligned } else { Layout::Dense };
+    let placed = s.upload_as(&x, layout)?;
+    check(s, &run(s, &w, &placed, columns, chosen(s, format, m, k, columns, false)?)?, &w, &x)
+}
+
+fn shapes(s: &mut Suite<'_>, format: FormatRef) {
+    let most = s.kernels().policy().slices.most_columns as usize;
+    let block = format.block_elems;
+    // A slice is four chunks. Parts of one, whole ones, more than subgroups.
+    let slice = 4 * format.chunk as usize;
+    let lengths =
+        [block, slice, slice + block.min(slice), 7 * slice, 16 * slice, 17 * slice + block, 40 * slice];
+    let rows = [1, 15, 16, 17, 61];
+    for (i, length) in lengths.into_iter().enumerate() {
+        let (m, columns) = (rows[i % rows.len()], [1, 2, 3, 5, 7, most, most + 1][i].min(most));
+        let k = length.next_multiple_of(block);
+        s.case(format!("{format} {m}×{k}, {columns} columns"), |s| case(s, format, (m, k), columns));
+    }
+}
+
+fn gates(s: &mut Suite<'_>, format: FormatRef) {
+    let (kind, columns) = if format.name == "Q4_K" { (Gate::GeGlu, 3) } else { (Gate::SwiGlu, 8) };
+    s.case(format!("{format} {kind:?}, {columns} columns"), |s| {
+        let (m, k) = (39, 768);
+        let mut rng = s.rng();
+        let gate = Matrix::random(s, &mut rng, format, m, k)?;
+        let up = Matrix::random(s, &mut rng, format, m, k)?;
+        let x = Host::random(&mut rng, columns, k, 1.0);
+        let (placed, out) = (s.upload(&x)?, s.output(columns, m)?);
+        let args = Args { up: Some((kind, up.weights())), ..plain(&gate, &placed, columns, &out) };
+        let tile = chosen(s, format, m, k, columns, true)?;
+        s.run(|rec| record(s.kernels(), rec, "slices", &args, tile))?;
+        let (g, u) = (gate.times(&x), up.times(&x));
+        let want =
+            g.iter().flatten().zip(u.iter().flatten()).map(|(g, u)| gated(kind, g.value, u.value) as f32);
+        let rows: Vec<&[f32]> = x.rows().collect();
+        // The errors of both products, the steepest slope of the activations being below 1.2, and the activation's own.
+        s.compare(&out, &Host { width: m, data: want.collect() }, |_, c, r| {
+            let (g, u) = (g[c][r], u[c][r]);
+            let (of_g, of_u) = (allowed(&g, rows[c]), allowed(&u, rows[c]));
+            let products = 1.2 * of_g * (u.value.abs() + of_u) + 1.2 * g.value.abs() * of_u;
+            (products + f64::from(tolerance::ACTIVATION_REL) * (g.value * u.value).abs()) as f32
+        })
+    });
+}
+
+/// Tiles of all kinds: (subgroups, columns, tiles, groups), of rows for several batches of several workgroups.
+fn tiles(s: &mut Suite<'_>) {
+    let all = [(1, 8, 1, 1), (3, 8, 2, 3), (5, 16, 2, 2), (9, 8, 4, 1), (16, 8, 1, 5), (8, 16, 1, 7)];
+    for name in ["Q4_K", "Q6_K", "Q8_0"] {
+        let Some(format) = by_name(name) else { continue };
+        for (subgroups, columns, tiles, groups) in all {
+            let tile = Tile { subgroups, columns, tiles, groups };
+            for n in [columns as usize - 3, columns as usize + 2] {
+                s.case(format!("{format} {n} columns, {tile:?}"), |s| {
+                    let (m, k) = (16 * 13 + 5, 2304);
+                    let mut rng = s.rng();
+                    let w = Matrix::random(s, &mut rng, format, m, k)?;
+                    let x = Host::random(&mut rng, n, k, 1.0);
+                    check(s, &run(s, &w, &s.upload(&x)?, n, tile)?, &w, &x)
+                });
+            }
+        }
+    }
+}
+
+/// Bias and residual are added after the product, in this order, in f32.
+fn epilogues(s: &mut Suite<'_>) {
+    let Some(format) = by_name("Q4_K") else { return };
+    s.case("bias and residual", |s| {
+        let (m, k, columns) = (41, 1024, 5);
+        let mut rng = s.rng();
+        let w = Matrix::random(s, &mut rng, format, m, k)?;
+        let x = Host::random(&mut rng, columns, k, 1.0);
+        let biases = rng.normals(m, 1.0);
+        let added = Host::random(&mut rng, columns, m, 1.0);
+        let (placed, residuals, bias) = (s.upload(&x)?, s.upload(&added)?, s.values(&biases)?);
+        let out = s.output(columns, m)?;
+        let epilogue = Epilogue { bias: Some(&bias), residual: Some(residuals.mat()) };
+        let tile = chosen(s, format, m, k, columns, false)?;
+        let args = Args { epilogue, ..plain(&w, &placed, columns, &out) };
+        s.run(|rec| record(s.kernels(), rec, "slices", &args, tile))?;
+        let product = s.read(&run(s, &w, &placed, columns, tile)?)?;
+        let sum = |(i, v): (usize, &f32)| v + biases[i % m] + added.data[i];
+        let want: Vec<f32> = product.data.iter().enumerate().map(sum).collect();
+        crate::gemv::suite::same_bits(&want, &s.read(&out)?.data)
+    });
+}
+
+/// Products of normed columns: with one slice a subgroup, and with several.
+fn norms(s: &mut Suite<'_>) {
+    for (name, m, k, columns) in [("Q4_K", 33, 1280, 8), ("Q6_K", 19, 5376, 3), ("Q8_0", 100, 2816, 6)] {
+        let Some(format) = by_name(name) else { return };
+        s.case(format!("{format} {m}×{k}, {columns} normed columns"), |s| {
+            let mut rng = s.rng();
+            let w = Matrix::random(s, &mut rng, format, m, k)?;
+            let x = Host::random(&mut rng, columns, k, 3.0);
+            let (gamma, eps) = (rng.normals(k, 1.0), 1e-3f32);
+            let normed = |row: &[f32]| {
+                let mean = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / k as f64;
+                let factor = 1.0 / (mean + f64::from(eps)).sqrt();
+                let each = row.iter().zip(&gamma);
+                each.map(|(v, g)| (f64::from(*v) * factor * f64::from(*g)) as f32).collect::<Vec<_>>()
+            };
+            let want = Host { width: k, data: x.rows().flat_map(normed).collect() };
+            let (placed, weight, out) = (s.upload(&x)?, s.values(&gamma)?, s.output(columns, m)?);
+            let norm = Some(InputNorm { weight: &weight, eps });
+            let tile = Tile { tiles: 1, groups: 2, ..chosen(s, format, m, k, columns, false)? };
+            let args = Args { norm, ..plain(&w, &placed, columns, &out) };
+            s.run(|rec| record(s.kernels(), rec, "slices", &args, tile))?;
+            check(s, &out, &w, &want)
+        });
+    }
+}
+
+/// What is not a finite number in x is none in its column's results, and nothing in the others'; the smallest numbers and the largest are what they are.
+fn not_numbers(s: &mut Suite<'_>) {
+    let Some(format) = by_name("Q4_K") else { return };
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-20, 1e30] {
+        s.case(format!("{value} in x"), |s| {
+            let (m, k, columns) = (20, 512, 3);
+            let mut rng = s.rng();
+            let w = Matrix::random(s, &mut rng, format, m, k)?;
+            let mut x = Host { width: k, data: vec![0.0; columns * k] };
+            x.data[k + rng.below(k)] = value;
+            let out = run(s, &w, &s.upload(&x)?, columns, chosen(s, format, m, k, columns, false)?)?;
+            if value.is_finite() {
+                return check(s, &out, &w, &x);
+            }
+            let got = s.read(&out)?;
+            let right = |(i, v): (usize, &f32)| if i / m == 1 { !v.is_finite() } else { *v == 0.0 };
+            match got.data.iter().enumerate().all(right) {
+                true => Ok(()),
+                false => Err(format!("{value} gives {:?}", got.data).into()),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::assert_suite;
+
+    /// A software driver's matrices lie in other lanes: there it has nothing to try.
+    #[test]
+    fn products_are_within_the_error_of_rounded_factors() {
+        assert_suite(suite);
+    }
+}

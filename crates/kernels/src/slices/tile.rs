@@ -1,0 +1,214 @@
+//! How a product by slices is cut.
+
+use crate::gemv::ProductClass;
+use crate::{DeviceClass, Policy, Unsupported, shader};
+use zinc_vulkan::Capabilities;
+
+/// Tuning of products by slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlicesPolicy {
+    /// Fewest columns for which the fast policy takes them.
+    pub from_columns: u32,
+    /// Most; 0 where the device's matrices are not what the kernel wants ([`crate::gemm::lanes`]).
+    pub most_columns: u32,
+    /// Multiprocessors.
+    pub units: u32,
+}
+
+impl SlicesPolicy {
+    /// The policy of a class of devices.
+    pub fn of(class: DeviceClass) -> SlicesPolicy {
+        let most_columns = if class == DeviceClass::Nvidia { 8 } else { 0 };
+        SlicesPolicy { from_columns: 3, most_columns, units: 132 }
+    }
+}
+
+/// How the work is cut. The order of sums depends on `subgroups` and the format alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tile {
+    /// Subgroups of a workgroup: each takes every so many-th slice of K.
+    pub subgroups: u32,
+    /// Columns of a workgroup, 8 or 16.
+    pub columns: u32,
+    /// Matrices of 16 rows (of each weight matrix) whose sums a workgroup keeps before they are added up.
+    pub tiles: u32,
+    /// Workgroups, which share the rows evenly.
+    pub groups: u32,
+}
+
+/// Rows of a matrix.
+const ROWS: u32 = 16;
+/// Lanes of a subgroup.
+const LANES: u32 = 32;
+/// Subgroups of a workgroup at most: each lane has a quarter of a subgroup's share of the registers.
+const MOST_SUBGROUPS: u32 = 16;
+
+/// The tile for a product of few columns.
+///
+/// # Errors
+/// [`Unsupported`] where the device or the format has none, or the columns are more than the policy takes.
+pub fn select(
+    caps: &Capabilities,
+    policy: &Policy,
+    class: &ProductClass,
+    columns: u32,
+) -> Result<Tile, Unsupported> {
+    let most = policy.slices.most_columns;
+    let fail = |reason: String| Err(Unsupported { op: "linear", format: Some(class.format.name), reason });
+    if columns == 0 || columns > most {
+        return fail(format!("{columns} columns in slices, {most} at most"));
+    }
+    let slices = slices(class);
+    let subgroups = slices.div_ceil(slices.div_ceil(MOST_SUBGROUPS).max(1)).max(1);
+    let tile = Tile::of(caps, policy, class, columns, subgroups);
+    match tile.check(caps, policy, class) {
+        Ok(()) => Ok(tile),
+        Err(reason) => fail(reason),
+    }
+}
+
+/// The tiles worth measuring for a product.
+pub fn candidates(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Tile> {
+    let mut all = Vec::new();
+    for subgroups in [4, 8, 10, 12, 14, 16].into_iter().filter(|&n| n <= slices(class)) {
+        let own = Tile::of(caps, policy, class, columns, subgroups);
+        for tile in [own, Tile { groups: 2 * own.groups, tiles: own.tiles.div_ceil(2), ..own }] {
+            if tile.check(caps, policy, class).is_ok() {
+                all.push(tile);
+            }
+        }
+    }
+    all
+}
+
+/// Whether a tile that was measured is one of a product.
+pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, tile: &Tile) -> bool {
+    columns <= policy.slices.most_columns && tile.check(caps, policy, class).is_ok()
+}
+
+/// Slices of a row.
+pub(super) fn slices(class: &ProductClass) -> u32 {
+    class.k.div_ceil(class.format.chunk).div_ceil(4)
+}
+
+impl Tile {
+    /// With as many workgroups as keep every multiprocessor busy with the same number of rows, and as many sums as shared memory has room for.
+    fn of(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32, subgroups: u32) -> Tile {
+        let all = class.m.div_ceil(ROWS).max(1);
+        // Short rows have few slices; then there are several workgroups a multiprocessor.
+        let units = policy.slices.units.max(1) * (MOST_SUBGROUPS / subgroups).max(1);
+        let each = all.div_ceil(units);
+        let mut tile = Tile {
+            subgroups,
+            columns: if columns > 8 { 16 } else { 8 },
+            tiles: each,
+            groups: all.div_ceil(each),
+        };
+        while tile.tiles > 1 && tile.shared_bytes(class) > caps.limits.shared_memory {
+            tile.tiles -= 1;
+        }
+        // As even batches as possible.
+        tile.tiles = each.div_ceil(each.div_ceil(tile.tiles));
+        tile
+    }
+
+    /// Quads of words of a subgroup in shared memory, and which of them x goes through.
+    pub(super) fn region(&self, class: &ProductClass) -> [u32; 2] {
+        let matrices = if class.gated { 2 } else { 1 };
+        let sums = self.tiles * matrices * self.columns / 8 * LANES;
+        let stage = class.format.chunk / 16 * LANES;
+        match slices(class) > self.subgroups {
+            true => [sums + stage, sums],
+            false => [sums.max(stage), 0],
+        }
+    }
+
+    /// Shared memory of a workgroup: sums, squares of a norm.
+    fn shared_bytes(&self, class: &ProductClass) -> u32 {
+        16 * self.subgroups * self.region(class)[0] + 4 * self.subgroups * self.columns
+    }
+
+    /// Whether the numbers belong together on a device.
+    pub(super) fn check(
+        &self,
+        caps: &Capabilities,
+        policy: &Policy,
+        class: &ProductClass,
+    ) -> Result<(), String> {
+        let &ProductClass { format, m, k, .. } = class;
+        let &Tile { subgroups, columns, tiles, groups } = self;
+        if policy.slices.most_columns == 0 || policy.subgroup_size != LANES {
+            return Err("the device's matrices lie in other lanes".into());
+        }
+        if m == 0 || k == 0 || !(k as usize).is_multiple_of(format.block_elems) {
+            return Err(format!("a product of {m}×{k}"));
+        }
+        if shader("slices", &[("FORMAT", format.name), ("GATE", "no")]).is_none() {
+            return Err("its weights are no integers".into());
+        }
+        if subgroups == 0 || subgroups > MOST_SUBGROUPS || ![8, 16].contains(&columns) || tiles == 0 {
+            return Err(format!("{self:?}: subgroups are 1 to {MOST_SUBGROUPS}, columns 8 or 16"));
+        }
+        if groups == 0 || groups > m.div_ceil(ROWS) || groups > 65_535 {
+            return Err(format!("{groups} workgroups for {m} rows"));
+        }
+        let (threads, bytes) = (subgroups * LANES, self.shared_bytes(class));
+        if threads > caps.limits.workgroup_invocations || bytes > caps.limits.shared_memory {
+            return Err(format!("{threads} invocations with {bytes} bytes of shared memory"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zinc_quant::by_name;
+
+    fn caps() -> Capabilities {
+        let mut caps = Capabilities { vendor_id: 0x10de, ..Default::default() };
+        caps.subgroup.size = 32;
+        caps.limits.shared_memory = 48 << 10;
+        caps.limits.workgroup_invocations = 1024;
+        caps
+    }
+
+    #[test]
+    fn tiles_fit_and_give_multiprocessors_equal_rows() {
+        let caps = caps();
+        let policy = Policy::of(&caps);
+        for name in ["Q4_K", "Q6_K", "Q8_0"] {
+            let format = by_name(name).expect("a format of the list");
+            for (m, k, gated) in [
+                (12_288, 4096, true),
+                (4096, 12_288, false),
+                (5376, 21_504, false),
+                (151_936, 1024, false),
+                (7, 256, false),
+                (1000, 96, false),
+            ] {
+                let class = ProductClass { format, m, k, gated };
+                for columns in [1, 8] {
+                    let Ok(tile) = select(&caps, &policy, &class, columns) else {
+                        assert!(!(k as usize).is_multiple_of(format.block_elems), "{name} {m}×{k}");
+                        continue;
+                    };
+                    let each = m.div_ceil(ROWS).div_ceil(tile.groups);
+                    let units = 132 * (MOST_SUBGROUPS / tile.subgroups).max(1);
+                    assert_eq!(each, m.div_ceil(ROWS).div_ceil(units), "{tile:?}");
+                    assert!(tile.shared_bytes(&class) <= 48 << 10, "{tile:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_devices_have_none() {
+        let mut caps = caps();
+        let format = by_name("Q4_K").expect("a format of the list");
+        let class = ProductClass { format, m: 64, k: 256, gated: false };
+        assert!(select(&caps, &Policy::of(&caps), &class, 4).is_ok());
+        caps.vendor_id = 0x1002;
+        assert!(select(&caps, &Policy::of(&caps), &class, 4).is_err());
+    }
+}

@@ -27,14 +27,14 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 32;
 layout(constant_id = 1) const uint TILES = 1;
 layout(constant_id = 2) const uint FRAGMENTS = 1; // of 8 columns
-layout(constant_id = 3) const uint REGION = 128; // quads of words of a subgroup in shared memory
-layout(constant_id = 4) const uint STAGE_AT = 0; // where x is in it, on its way from lane to lane: behind the sums where there are several slices, in their place else
+layout(constant_id = 3) const uint REGION = 256; // pairs of words of a subgroup in shared memory
+layout(constant_id = 4) const uint STAGE_AT = 0; // where x is in it, on its way from lane to lane: behind the sums where a subgroup has several slices, else in their place
 layout(constant_id = 5) const bool ALIGNED = true; // x may be read by vec4
 layout(constant_id = 6) const bool BIAS = false;
 layout(constant_id = 7) const bool RESIDUAL = false;
 layout(constant_id = 8) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
 layout(constant_id = 9) const bool NORM = false;
-const uint EXPERTS = 0, SLOTS = 1, COLUMNS = 8 * FRAGMENTS;
+const uint COLUMNS = 8 * FRAGMENTS;
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -62,7 +62,9 @@ layout(push_constant, scalar) uniform Push {
     float eps;
 } p;
 
-#include "expert_slots.glsl"
+// No slots of experts.
+const uint EXPERTS = 0, expert = 0, own_columns = 0;
+const uvec2 slot_of[1] = uvec2[1](uvec2(0));
 #include "product_result.glsl"
 
 #ifdef GATE_YES
@@ -75,12 +77,17 @@ const uint TEAMS = THREADS / 32;
 const uint PRODUCTS = CHUNK / 4, QUADS = CHUNK / 32;
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>
 
-shared uvec4 own[TEAMS * REGION];
-shared float squares[NORM ? TEAMS * COLUMNS : 1];
+// Every subgroup has one slice, so x is taken once.
+const bool ONCE = STAGE_AT == 0;
+
+// Pairs, since of two neighbours of a quad one would write what the other one had there.
+shared uvec2 own[TEAMS * REGION];
 
 coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> x[FRAGMENTS * PRODUCTS];
 // What sums of columns 2t and 2t + 1 are to be multiplied with.
 vec2 inverse[FRAGMENTS];
+// With NORM: the sum of squares of column l % 8 of each fragment, of the subgroup's slices.
+float squares[FRAGMENTS];
 
 vec4 load4(F32In from, uint at) {
     if (ALIGNED) return Vec4In(from).v[at / 4];
@@ -104,8 +111,7 @@ void take_columns(uint f, uint slice, bool first) {
             const vec4 weight = load4(p.norm, at);
             [[unroll]] for (uint c = 0; c < 8; c++) {
                 const float square = subgroupAdd(dot(v[c * QUADS + h], v[c * QUADS + h]));
-                const uint place = gl_SubgroupID * COLUMNS + 8 * f + c;
-                if (lane == 0) squares[place] = first && h == 0 ? square : squares[place] + square;
+                if (lane % 8 == c) squares[f] = first && h == 0 ? square : squares[f] + square;
                 v[c * QUADS + h] *= weight;
             }
         }
@@ -133,27 +139,23 @@ void take_columns(uint f, uint slice, bool first) {
         subgroupMemoryBarrierShared();
         subgroupBarrier();
         if (product / (PRODUCTS / 2) == pass) {
-            const uint i = product % (PRODUCTS / 2) / 2;
+            const uint i = product % (PRODUCTS / 2);
             [[unroll]] for (uint c = 0; c < 8; c++) {
                 [[unroll]] for (uint h = 0; h < QUADS; h++) {
-                    const uint to = stage + i * 32 + ((4 * c + (lane + 32 * h) / PRODUCTS) ^ (2 * i));
-                    if (product % 2 == 0) own[to].xy = words[c * QUADS + h];
-                    else own[to].zw = words[c * QUADS + h];
+                    own[stage + i * 32 + ((4 * c + (lane + 32 * h) / PRODUCTS) ^ (2 * i))] = words[c * QUADS + h];
                 }
             }
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
-        [[unroll]] for (uint i = 0; i < PRODUCTS / 4; i++) {
-            const uvec4 w = own[stage + i * 32 + (lane ^ (2 * i))];
-            [[unroll]] for (uint e = 0; e < 2; e++) {
-                const f16vec2 low = unpackFloat2x16(w[2 * e]), high = unpackFloat2x16(w[2 * e + 1]);
-                const uint to = f * PRODUCTS + pass * (PRODUCTS / 2) + 2 * i + e;
-                x[to][0] = low.x;
-                x[to][1] = low.y;
-                x[to][2] = high.x;
-                x[to][3] = high.y;
-            }
+        [[unroll]] for (uint i = 0; i < PRODUCTS / 2; i++) {
+            const uvec2 w = own[stage + i * 32 + (lane ^ (2 * i))];
+            const f16vec2 low = unpackFloat2x16(w.x), high = unpackFloat2x16(w.y);
+            const uint to = f * PRODUCTS + pass * (PRODUCTS / 2) + i;
+            x[to][0] = low.x;
+            x[to][1] = low.y;
+            x[to][2] = high.x;
+            x[to][3] = high.y;
         }
     }
 }
@@ -194,6 +196,27 @@ void add_products(Codes codes[2], inout SUM sums[FRAGMENTS]) {
     }
 }
 
+// With NORM: the subgroup's squares to where x is staged.
+void leave_squares() {
+    const uint lane = gl_SubgroupInvocationID;
+    subgroupBarrier();
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
+        if (lane < 8) own[gl_SubgroupID * REGION + STAGE_AT + (8 * f + lane) / 2][lane % 2] = floatBitsToUint(squares[f]);
+    }
+}
+
+// Of what all subgroups left: the inverse of the root mean square of columns 2i and 2i + 1.
+vec2 norm_factors(uint i) {
+    vec2 sum = vec2(0.0);
+    for (uint team = 0; team < TEAMS; team++) sum += uintBitsToFloat(own[team * REGION + STAGE_AT + i]);
+    return 1.0 / sqrt(sum / float(p.k) + p.eps);
+}
+
+// Where a subgroup has the sums of matrix `step` of a batch: rows l / 4 in the first 32 pairs, rows l / 4 + 8 in those behind.
+uint sums_at(uint team, uint step, uint f) {
+    return team * REGION + (step * FRAGMENTS + f) * 64;
+}
+
 // Adds up what the subgroups have of rows 16·batch … and finishes it.
 void finish_batch(uint batch, uint tiles) {
     for (uint e = gl_LocalInvocationIndex; e < tiles * FRAGMENTS * 32; e += THREADS) {
@@ -202,15 +225,14 @@ void finish_batch(uint batch, uint tiles) {
         [[unroll]] for (uint i = 0; i < MATRICES; i++) total[i] = vec4(0.0);
         for (uint team = 0; team < TEAMS; team++) {
             [[unroll]] for (uint i = 0; i < MATRICES; i++) {
-                total[i] += uintBitsToFloat(own[team * REGION + ((tile * MATRICES + i) * FRAGMENTS + f) * 32 + lane]);
+                const uint at = sums_at(team, tile * MATRICES + i, f) + lane;
+                total[i] += uintBitsToFloat(uvec4(own[at], own[at + 32]));
             }
         }
         const uint row = (batch + tile) * 16 + lane / 4, column = 8 * f + lane % 4 * 2;
-        if (NORM) {
-            vec2 sum = vec2(0.0);
-            for (uint team = 0; team < TEAMS; team++) sum += vec2(squares[team * COLUMNS + column], squares[team * COLUMNS + column + 1]);
-            const vec2 factor = 1.0 / sqrt(sum / float(p.k) + p.eps);
-            [[unroll]] for (uint i = 0; i < MATRICES; i++) total[i] *= factor.xyxy;
+        if (NORM && !ONCE) {
+            const vec2 factors = norm_factors(column / 2);
+            [[unroll]] for (uint i = 0; i < MATRICES; i++) total[i] *= factors.xyxy;
         }
         [[unroll]] for (uint i = 0; i < 4; i++) finish(row + i / 2 * 8, column + i % 2, total[0][i], total[MATRICES - 1][i]);
     }
@@ -231,8 +253,14 @@ void main() {
         const uint tiles = min(TILES, end - batch), steps = tiles * MATRICES;
         for (uint phase = 0; phase < phases; phase++) {
             const uint slice = phase * TEAMS + gl_SubgroupID;
-            if (phases > 1 || batch == first) {
+            if (!ONCE || batch == first) {
                 [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) take_columns(f, slice, phase == 0);
+                if (NORM && ONCE) {
+                    leave_squares();
+                    barrier();
+                    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) inverse[f] *= norm_factors(4 * f + gl_SubgroupInvocationID % 4);
+                    barrier();
+                }
             }
             for (uint i = 0; i < steps; i++) {
                 // The next step, slice or batch is on the way.
@@ -242,13 +270,16 @@ void main() {
                 [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) sums[f] = SUM(0.0);
                 add_products(codes, sums);
                 [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-                    const vec4 part = vec4(sums[f][0], sums[f][1], sums[f][2], sums[f][3]) * inverse[f].xyxy;
-                    const uint at = gl_SubgroupID * REGION + (i * FRAGMENTS + f) * 32 + gl_SubgroupInvocationID;
-                    own[at] = floatBitsToUint(phase > 0 ? uintBitsToFloat(own[at]) + part : part);
+                    vec4 part = vec4(sums[f][0], sums[f][1], sums[f][2], sums[f][3]) * inverse[f].xyxy;
+                    const uint at = sums_at(gl_SubgroupID, i, f) + gl_SubgroupInvocationID;
+                    if (!ONCE && phase > 0) part += uintBitsToFloat(uvec4(own[at], own[at + 32]));
+                    own[at] = floatBitsToUint(part.xy);
+                    own[at + 32] = floatBitsToUint(part.zw);
                 }
                 [[unroll]] for (uint r = 0; r < 2; r++) codes[r] = next[r];
             }
         }
+        if (NORM && !ONCE) leave_squares();
         barrier();
         finish_batch(batch, tiles);
         if (batch + TILES < end) barrier();

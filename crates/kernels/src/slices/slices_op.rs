@@ -23,18 +23,13 @@ pub fn record(
         return Err(Unsupported { op: "linear", format: Some(format.name), reason }.into());
     }
     let flag = u32::from;
-    let [region, stage_at] = tile.region(&class);
-    let specialization = [
-        (0, tile.subgroups * kernels.subgroup_size()),
-        (1, tile.tiles),
-        (2, tile.columns / 8),
-        (3, region),
-        (4, stage_at),
+    let rest = [
         (5, flag(operands.aligned)),
         (6, flag(operands.bias.is_some())),
         (7, flag(operands.has_residual())),
         (8, operands.activation()),
         (9, flag(operands.norm.is_some())),
     ];
+    let specialization: Vec<(u32, u32)> = tile.specialization(&class).into_iter().chain(rest).collect();
     operands.dispatch_normed(kernels, rec, label, (&KERNELS[0], &specialization), tile.groups)
 }

@@ -9,6 +9,9 @@ use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_testkit::tolerance;
 
+/// Formats of which all is tried: codes of others differ, and a driver takes a while for each pipeline.
+const WHOLE: [&str; 3] = ["Q4_K", "Q6_K", "Q8_0"];
+
 /// Every case of products by slices, where the device has matrices for them.
 pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     let mut s = Suite::new(kernels, "slices");
@@ -16,7 +19,9 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
         formats().iter().copied().filter(|&f| chosen(&s, f, 1, 512, 1, false).is_ok()).collect();
     for &format in &have {
         shapes(&mut s, format);
-        gates(&mut s, format);
+        if WHOLE.contains(&format.name) {
+            gates(&mut s, format);
+        }
     }
     if have.is_empty() {
         s.skip("its matrices lie in other lanes");
@@ -92,7 +97,8 @@ fn shapes(s: &mut Suite<'_>, format: FormatRef) {
     let lengths =
         [block, slice, slice + block.min(slice), 7 * slice, 16 * slice, 17 * slice + block, 40 * slice];
     let rows = [1, 15, 16, 17, 61];
-    for (i, length) in lengths.into_iter().enumerate() {
+    let all = WHOLE.contains(&format.name);
+    for (i, length) in lengths.into_iter().enumerate().filter(|(i, _)| all || [2, 5].contains(i)) {
         let (m, columns) = (rows[i % rows.len()], [1, 2, 3, 5, 7, most, most + 1][i].min(most));
         let k = length.next_multiple_of(block);
         s.case(format!("{format} {m}×{k}, {columns} columns"), |s| case(s, format, (m, k), columns));
@@ -128,7 +134,7 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
 /// Tiles of all kinds: (subgroups, columns, tiles, groups), of rows for several batches of several workgroups.
 fn tiles(s: &mut Suite<'_>) {
     let all = [(1, 8, 1, 1), (3, 8, 2, 3), (5, 16, 2, 2), (9, 8, 4, 1), (16, 8, 1, 5), (8, 16, 1, 7)];
-    for name in ["Q4_K", "Q6_K", "Q8_0"] {
+    for name in ["Q4_K", "Q8_0"] {
         let Some(format) = by_name(name) else { continue };
         for (subgroups, columns, tiles, groups) in all {
             let tile = Tile { subgroups, columns, tiles, groups };
@@ -194,10 +200,10 @@ fn norms(s: &mut Suite<'_>) {
     }
 }
 
-/// What is not a finite number in x is none in its column's results, and nothing in the others'; the smallest numbers and the largest are what they are.
+/// What is not a finite number in x is none in its column's results, and nothing in the others'; columns may be as small or as large as they like.
 fn not_numbers(s: &mut Suite<'_>) {
     let Some(format) = by_name("Q4_K") else { return };
-    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-20, 1e30] {
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         s.case(format!("{value} in x"), |s| {
             let (m, k, columns) = (20, 512, 3);
             let mut rng = s.rng();
@@ -205,9 +211,6 @@ fn not_numbers(s: &mut Suite<'_>) {
             let mut x = Host { width: k, data: vec![0.0; columns * k] };
             x.data[k + rng.below(k)] = value;
             let out = run(s, &w, &s.upload(&x)?, columns, chosen(s, format, m, k, columns, false)?)?;
-            if value.is_finite() {
-                return check(s, &out, &w, &x);
-            }
             let got = s.read(&out)?;
             let right = |(i, v): (usize, &f32)| if i / m == 1 { !v.is_finite() } else { *v == 0.0 };
             match got.data.iter().enumerate().all(right) {
@@ -216,6 +219,16 @@ fn not_numbers(s: &mut Suite<'_>) {
             }
         });
     }
+    s.case("small and large columns", |s| {
+        let (m, k, columns) = (20, 512, 3);
+        let mut rng = s.rng();
+        let w = Matrix::random(s, &mut rng, format, m, k)?;
+        let mut x = Host::random(&mut rng, columns, k, 1.0);
+        let sizes = [1e-20, 1.0, 1e30];
+        x.data.iter_mut().enumerate().for_each(|(i, v)| *v *= sizes[i / k]);
+        let tile = chosen(s, format, m, k, columns, false)?;
+        check(s, &run(s, &w, &s.upload(&x)?, columns, tile)?, &w, &x)
+    });
 }
 
 #[cfg(test)]

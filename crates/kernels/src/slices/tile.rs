@@ -18,8 +18,8 @@ pub struct SlicesPolicy {
 impl SlicesPolicy {
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> SlicesPolicy {
-        let most_columns = if class == DeviceClass::Nvidia { 8 } else { 0 };
-        SlicesPolicy { from_columns: 3, most_columns, units: 132 }
+        let most_columns = if class == DeviceClass::Nvidia { 16 } else { 0 };
+        SlicesPolicy { from_columns: 4, most_columns, units: 132 }
     }
 }
 
@@ -58,12 +58,12 @@ pub fn select(
     if columns == 0 || columns > most {
         return fail(format!("{columns} columns in slices, {most} at most"));
     }
-    let slices = slices(class);
-    let subgroups = slices.div_ceil(slices.div_ceil(MOST_SUBGROUPS).max(1)).max(1);
-    let tile = Tile::of(caps, policy, class, columns, subgroups);
-    match tile.check(caps, policy, class) {
-        Ok(()) => Ok(tile),
-        Err(reason) => fail(reason),
+    let tiles = (1..=MOST_SUBGROUPS.min(slices(class).max(1)))
+        .map(|subgroups| Tile::of(caps, policy, class, columns, subgroups));
+    let fits = |tile: &Tile| tile.check(caps, policy, class).is_ok();
+    match tiles.clone().filter(fits).min_by(|a, b| a.cost(policy, class).total_cmp(&b.cost(policy, class))) {
+        Some(tile) => Ok(tile),
+        None => fail(tiles.last().and_then(|t| t.check(caps, policy, class).err()).unwrap_or_default()),
     }
 }
 
@@ -112,20 +112,39 @@ impl Tile {
         tile
     }
 
-    /// Quads of words of a subgroup in shared memory, and which of them x goes through.
+    /// Microseconds of an H200 beside what all tiles take: x that is taken anew for each batch of rows and each slice of a subgroup (16 subgroups of a multiprocessor take
+    /// 2.2 µs for it), and steps, which are bound by their bytes or wait for memory.
+    fn cost(&self, policy: &Policy, class: &ProductClass) -> f64 {
+        let matrices = if class.gated { 2 } else { 1 };
+        let busy = f64::from(self.subgroups * self.groups.div_ceil(policy.slices.units.max(1)));
+        let each = class.m.div_ceil(ROWS).div_ceil(self.groups);
+        let turns = slices(class).div_ceil(self.subgroups);
+        let takes = if turns > 1 { turns * each.div_ceil(self.tiles) } else { 1 };
+        f64::from(takes) * (1.0 + 0.08 * busy * f64::from(self.columns / 8))
+            + f64::from(turns * each * matrices) * (0.068 * busy).max(0.9)
+    }
+
+    /// Pairs of words of a subgroup in shared memory, and where in them x goes through.
     pub(super) fn region(&self, class: &ProductClass) -> [u32; 2] {
         let matrices = if class.gated { 2 } else { 1 };
-        let sums = self.tiles * matrices * self.columns / 8 * LANES;
-        let stage = class.format.chunk / 16 * LANES;
+        let sums = self.tiles * matrices * self.columns / 8 * 2 * LANES;
+        let stage = class.format.chunk / 8 * LANES;
         match slices(class) > self.subgroups {
             true => [sums + stage, sums],
             false => [sums.max(stage), 0],
         }
     }
 
-    /// Shared memory of a workgroup: sums, squares of a norm.
+    /// The shader's constants that follow from the tile.
+    pub(super) fn specialization(&self, class: &ProductClass) -> [(u32, u32); 5] {
+        let [region, stage_at] = self.region(class);
+        [(0, self.subgroups * LANES), (1, self.tiles), (2, self.columns / 8), (3, region), (4, stage_at)]
+    }
+
+    /// Shared memory of a workgroup: that of its subgroups, and the tables of a format that looks codes up.
     fn shared_bytes(&self, class: &ProductClass) -> u32 {
-        16 * self.subgroups * self.region(class)[0] + 4 * self.subgroups * self.columns
+        let table = if class.format.glsl.contains("HAS_TABLE") { 128 } else { 0 };
+        8 * self.subgroups * self.region(class)[0] + table
     }
 
     /// Whether the numbers belong together on a device.
@@ -163,7 +182,7 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zinc_quant::by_name;
+    use zinc_quant::{by_name, formats};
 
     fn caps() -> Capabilities {
         let mut caps = Capabilities { vendor_id: 0x10de, ..Default::default() };
@@ -198,6 +217,43 @@ mod tests {
                     assert_eq!(each, m.div_ceil(ROWS).div_ceil(units), "{tile:?}");
                     assert!(tile.shared_bytes(&class) <= 48 << 10, "{tile:?}");
                 }
+            }
+        }
+    }
+
+    /// x is taken once where a workgroup's subgroups are as many as slices, and as seldom as sums leave room for else.
+    #[test]
+    fn x_is_taken_seldom() {
+        let caps = caps();
+        let policy = Policy::of(&caps);
+        let format = by_name("Q4_K").expect("a format of the list");
+        for (m, k, gated, wanted) in [
+            (12_288, 4096, false, (16, 6, 128)),
+            (12_288, 4096, true, (16, 3, 128)),
+            (4096, 4096, false, (16, 2, 128)),
+            (1024, 4096, false, (16, 1, 64)),
+            (4096, 12_288, false, (16, 2, 128)),
+            (9728, 2560, false, (10, 5, 122)),
+        ] {
+            let tile = select(&caps, &policy, &ProductClass { format, m, k, gated }, 8).unwrap();
+            assert_eq!((tile.subgroups, tile.tiles, tile.groups), wanted, "{m}×{k}");
+        }
+    }
+
+    /// What the shader declares was counted.
+    #[test]
+    fn shared_memory_is_enough() {
+        let caps = caps();
+        let policy = Policy::of(&caps);
+        let variants = formats().iter().flat_map(|&f| [("no", false), ("yes", true)].map(|g| (f, g)));
+        for (format, (gate, gated)) in variants {
+            for (m, k) in [(12_288, 4096), (4096, 12_288)] {
+                let class = ProductClass { format, m, k, gated };
+                let Ok(tile) = select(&caps, &policy, &class, 8) else { continue };
+                let shader = shader("slices", &[("FORMAT", format.name), ("GATE", gate)]).unwrap();
+                let spec = tile.specialization(&class);
+                let found = zinc_vulkan::spirv::reflect(shader.spirv(), "main", &spec).unwrap();
+                assert!(found.shared_bytes <= tile.shared_bytes(&class), "{format} {tile:?}: {found:?}");
             }
         }
     }

@@ -84,7 +84,7 @@ fn case(s: &Suite<'_>, format: FormatRef, (m, k): (usize, usize), columns: usize
     let mut rng = s.rng();
     let w = Matrix::random(s, &mut rng, format, m, k)?;
     let x = Host::random(&mut rng, columns, k, 1.0);
-    let layout = if columns % 2 == 0 { Layout::Unaligned } else { Layout::Dense };
+    let layout = if columns.is_multiple_of(2) { Layout::Unaligned } else { Layout::Dense };
     let placed = s.upload_as(&x, layout)?;
     check(s, &run(s, &w, &placed, columns, chosen(s, format, m, k, columns, false)?)?, &w, &x)
 }

@@ -58,13 +58,18 @@ pub fn select(
     if columns == 0 || columns > most {
         return fail(format!("{columns} columns in slices, {most} at most"));
     }
-    let tiles = (1..=MOST_SUBGROUPS.min(slices(class).max(1)))
-        .map(|subgroups| Tile::of(caps, policy, class, columns, subgroups));
-    let fits = |tile: &Tile| tile.check(caps, policy, class).is_ok();
-    match tiles.clone().filter(fits).min_by(|a, b| a.cost(policy, class).total_cmp(&b.cost(policy, class))) {
-        Some(tile) => Ok(tile),
-        None => fail(tiles.last().and_then(|t| t.check(caps, policy, class).err()).unwrap_or_default()),
+    let mut reason = String::new();
+    let mut best: Option<(f64, Tile)> = None;
+    for subgroups in 1..=MOST_SUBGROUPS.min(slices(class).max(1)) {
+        let tile = Tile::of(caps, policy, class, columns, subgroups);
+        let cost = tile.cost(policy, class);
+        match tile.check(caps, policy, class) {
+            Ok(()) if best.is_none_or(|(least, _)| cost < least) => best = Some((cost, tile)),
+            Ok(()) => {}
+            Err(why) => reason = why,
+        }
     }
+    best.map(|(_, tile)| tile).map_or_else(|| fail(reason), Ok)
 }
 
 /// The tiles worth measuring for a product.
@@ -120,8 +125,12 @@ impl Tile {
         let each = class.m.div_ceil(ROWS).div_ceil(self.groups);
         let turns = slices(class).div_ceil(self.subgroups);
         let takes = if turns > 1 { turns * each.div_ceil(self.tiles) } else { 1 };
-        f64::from(takes) * (1.0 + 0.08 * busy * f64::from(self.columns / 8))
-            + f64::from(turns * each * matrices) * (0.068 * busy).max(0.9)
+        // Of Q4_K's slices, which have 256 elements in 144 bytes.
+        let elements = 4.0 * f64::from(class.format.chunk);
+        let bytes = elements * class.format.block_bytes as f64 / class.format.block_elems as f64;
+        let take = 1.0 + 0.08 * busy * f64::from(self.columns / 8) * elements / 256.0;
+        let step = (0.068 * busy * bytes / 144.0).max(0.9);
+        f64::from(takes) * take + f64::from(turns * each * matrices) * step
     }
 
     /// Pairs of words of a subgroup in shared memory, and where in them x goes through.

@@ -6,7 +6,7 @@
 // A slice of K is four chunks of the format. Each subgroup has a slice of x in the registers of matrices, and multiplies with it the same slice of all rows of the workgroup,
 // 16 at a time: so x is read once a workgroup, and nothing but weights moves in the loop. They are decoded by the lanes that multiply them: lane l has, of rows l / 4 and
 // l / 4 + 8 of a matrix, elements 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4, and of x the same elements of column l / 4. Which elements of K these are is no matter, as
-// long as both agree: lane l has a word of four codes of chunk t of the slice (slices/layout.rs asks the device whether its matrices lie so).
+// long as both agree: lane l has a word of four codes of chunk t of the slice (lanes/mod.rs asks the device whether its matrices lie so).
 //
 // x becomes f16 here: a slice of a column is multiplied by a power of two that puts its largest magnitude between 2^14 and 2^15, its sums by the inverse. With NORM x is
 // multiplied by the norm's weight before, its squares are summed on the way, and sums divided by their root in the end.

@@ -1,6 +1,7 @@
 //! How a product by slices is cut.
 
 use crate::gemv::ProductClass;
+use crate::lanes::LANES;
 use crate::{DeviceClass, Policy, Unsupported, shader};
 use zinc_vulkan::Capabilities;
 
@@ -9,7 +10,7 @@ use zinc_vulkan::Capabilities;
 pub struct SlicesPolicy {
     /// Fewest columns for which the fast policy takes them.
     pub from_columns: u32,
-    /// Most; 0 where the device's matrices are not what the kernel wants ([`crate::gemm::lanes`]).
+    /// Most; 0 where the device's matrices are not what the kernel wants ([`crate::lanes`]).
     pub most_columns: u32,
     /// Multiprocessors.
     pub units: u32,
@@ -18,8 +19,9 @@ pub struct SlicesPolicy {
 impl SlicesPolicy {
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> SlicesPolicy {
-        let most_columns = if class == DeviceClass::Nvidia { 16 } else { 0 };
-        SlicesPolicy { from_columns: 4, most_columns, units: 132 }
+        // 5 to 8 columns: tiles take half as long again and want a conversion, integer dots twice as long (bench/results/2026-11-30-h200-slices.txt).
+        let most_columns = if class == DeviceClass::Nvidia { 8 } else { 0 };
+        SlicesPolicy { from_columns: 5, most_columns, units: 132 }
     }
 }
 
@@ -38,8 +40,6 @@ pub struct Tile {
 
 /// Rows of a matrix.
 const ROWS: u32 = 16;
-/// Lanes of a subgroup.
-const LANES: u32 = 32;
 /// Subgroups of a workgroup at most: each lane has a quarter of a subgroup's share of the registers.
 const MOST_SUBGROUPS: u32 = 16;
 

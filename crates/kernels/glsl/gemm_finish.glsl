@@ -63,55 +63,70 @@ const uint PART = UNITS * SUMS * TM * TN; // elements of a part's sums
 // A result's matrices of each subgroup, on their way out.
 shared float results[UNITS * MATRICES * TM * TN];
 
-// The results of a matrix that lies within the result, as `finish`.
-void finish_matrix(uint row, uint column, Sum value, Sum up) {
-    Sum other;
-    coopMatLoad(other, p.scales.v, column, 0, gl_CooperativeMatrixLayoutRowMajor);
-    other = other * (1.0 / WEIGHT_SCALE);
-    value = value * other;
+// What the results of a matrix that lies within the result need of memory.
+void load_operands(uint row, uint column, out Sum scale, out Sum residual) {
+    coopMatLoad(scale, p.scales.v, column, 0, gl_CooperativeMatrixLayoutRowMajor);
+    if (RESIDUAL) coopMatLoad(residual, p.residual.v, column * p.residual_stride + row, p.residual_stride, gl_CooperativeMatrixLayoutColumnMajor);
+}
+
+// The results of such a matrix, as `finish`.
+void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum residual) {
+    scale = scale * (1.0 / WEIGHT_SCALE);
+    value = value * scale;
     if (GATE) {
-        up = up * other;
+        up = up * scale;
         [[unroll]] for (uint e = 0; e < value.length(); e++) value[e] = gated(ACTIVATION, value[e], up[e], ALPHA, LIMIT);
     }
     if (BIAS) {
-        coopMatLoad(other, p.bias.v, row, 0, gl_CooperativeMatrixLayoutColumnMajor);
-        value = value + other;
+        Sum bias;
+        coopMatLoad(bias, p.bias.v, row, 0, gl_CooperativeMatrixLayoutColumnMajor);
+        value = value + bias;
     }
-    if (RESIDUAL) {
-        coopMatLoad(other, p.residual.v, column * p.residual_stride + row, p.residual_stride, gl_CooperativeMatrixLayoutColumnMajor);
-        value = value + other;
-    }
+    if (RESIDUAL) value = value + residual;
     coopMatStore(value, p.result.v, column * p.result_stride + row, p.result_stride, gl_CooperativeMatrixLayoutColumnMajor);
 }
 
-// Finishes the results of matrix number i of a subgroup: where all of it is wanted, in its own registers, else through shared memory, since which lane
-// has which element is the driver's affair. A macro, since a loop around so much code is not unrolled everywhere, and sums that are
-// indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
+// Finishes the results of matrix number i of a subgroup: where all of the subgroup's are wanted, in its own registers, else through shared memory, since which lane
+// has which element is the driver's affair. What four matrices need is asked for together, so that one does not wait for the other. Macros, since a loop around so much code is not
+// unrolled everywhere, and sums that are indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
 // What is beyond the subgroup's matrices is never executed, but Mesa 26 does not compile an index beyond an array.
 #define SUM(i) sums[(i) % SUMS]
 // With SOLO the first subgroup has the sums of all.
 #define IDLE (SOLO > 0 && gl_SubgroupID > 0)
-#define RESULTS(i) \
-    if (i < ROW_MATRICES * COLUMN_MATRICES) { \
-        const uint r = i % ROW_MATRICES, c = i / ROW_MATRICES; \
-        const uint row = first_row + unit_row + r * TM, column = first_column + unit_column + c * TN; \
-        if (!IDLE && whole && row + TM <= p.m && column + TN <= p.columns) { \
-            if (MEET) subgroupBarrier(); \
-            finish_matrix(row, column, SUM(c * W_MATRICES + r), SUM(c * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + r)); \
-            if (MEET) subgroupBarrier(); \
-        } else { \
-            const uint own = gl_SubgroupID * MATRICES * TM * TN; \
-            if (!IDLE) [[unroll]] for (uint j = 0; j < MATRICES; j++) { \
-                coopMatStore(SUM(c * W_MATRICES + j * ROW_MATRICES + r), results, own + j * TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
-            } \
-            subgroupMemoryBarrierShared(); \
-            subgroupBarrier(); \
-            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; !IDLE && e < TM * TN; e += gl_SubgroupSize) { \
-                finish(row + e % TM, column + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
-            } \
-            subgroupMemoryBarrierShared(); \
-            subgroupBarrier(); \
+#define EXISTS(i) (i < ROW_MATRICES * COLUMN_MATRICES)
+#define ROW_OF(i) (first_row + unit_row + (i) % ROW_MATRICES * TM)
+#define COLUMN_OF(i) (first_column + unit_column + (i) / ROW_MATRICES * TN)
+#define FIRST_SUM(i) SUM((i) / ROW_MATRICES * W_MATRICES + (i) % ROW_MATRICES)
+#define LAST_SUM(i) SUM((i) / ROW_MATRICES * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + (i) % ROW_MATRICES)
+#define LOAD(i, scale, residual) if (EXISTS(i)) load_operands(ROW_OF(i), COLUMN_OF(i), scale, residual);
+#define FINISH(i, scale, residual) \
+    if (EXISTS(i)) { \
+        if (MEET) subgroupBarrier(); \
+        finish_matrix(ROW_OF(i), COLUMN_OF(i), FIRST_SUM(i), LAST_SUM(i), scale, residual); \
+        if (MEET) subgroupBarrier(); \
+    }
+#define FINISH_PART(i) \
+    if (EXISTS(i)) { \
+        const uint own = gl_SubgroupID * MATRICES * TM * TN; \
+        if (!IDLE) { \
+            coopMatStore(FIRST_SUM(i), results, own, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+            if (MATRICES > 1) coopMatStore(LAST_SUM(i), results, own + TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
         } \
+        subgroupMemoryBarrierShared(); \
+        subgroupBarrier(); \
+        [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; !IDLE && e < TM * TN; e += gl_SubgroupSize) { \
+            finish(ROW_OF(i) + e % TM, COLUMN_OF(i) + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
+        } \
+        subgroupMemoryBarrierShared(); \
+        subgroupBarrier(); \
+    }
+#define RESULTS_4(i) \
+    if (within) { \
+        Sum scale[4], residual[4]; \
+        LOAD(i, scale[0], residual[0]) LOAD((i + 1), scale[1], residual[1]) LOAD((i + 2), scale[2], residual[2]) LOAD((i + 3), scale[3], residual[3]) \
+        FINISH(i, scale[0], residual[0]) FINISH((i + 1), scale[1], residual[1]) FINISH((i + 2), scale[2], residual[2]) FINISH((i + 3), scale[3], residual[3]) \
+    } else { \
+        FINISH_PART(i) FINISH_PART((i + 1)) FINISH_PART((i + 2)) FINISH_PART((i + 3)) \
     }
 
 // Sums of the subgroup in a part of the tile.
@@ -123,7 +138,6 @@ uint place(uint part, uint i) {
 #define EACH_4(DO, i) DO(i) DO((i + 1)) DO((i + 2)) DO((i + 3))
 #define EACH_16(DO, i) EACH_4(DO, i) EACH_4(DO, (i + 4)) EACH_4(DO, (i + 8)) EACH_4(DO, (i + 12))
 #define EACH_SUM(DO) EACH_16(DO, 0) EACH_16(DO, 16)
-#define RESULTS_4(i) RESULTS(i) RESULTS((i + 1)) RESULTS((i + 2)) RESULTS((i + 3))
 #else
 const uint W_SUMS = MATRICES * SUB_ROWS;
 const uint SUMS = W_SUMS * SUB_COLUMNS;
@@ -186,7 +200,8 @@ void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_col
     uint places = uvec2(p.result).x | 4 * p.result_stride;
     if (RESIDUAL) places |= uvec2(p.residual).x | 4 * p.residual_stride;
     // Slots of experts lie apart.
-    const bool whole = EXPERTS == 0 && places % 16 == 0;
+    const bool within = EXPERTS == 0 && !IDLE && places % 16 == 0 && first_row + unit_row + SUB_ROWS <= p.m
+        && first_column + unit_column + SUB_COLUMNS <= p.columns;
     RESULTS_4(0)
     RESULTS_4(4)
     RESULTS_4(8)

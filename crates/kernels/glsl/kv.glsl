@@ -41,6 +41,15 @@ uint half_bits(float value) {
 #include "kv_f32.glsl"
 #endif
 
+// A chunk of a row. Caches of f16 of up to 64 GiB have an index for each.
+KvChunk kv_chunk(uvec2 cache, uint row, uint size, uint chunk) {
+#ifdef KV_F16
+    return UVec4In(cache).v[row * (size / 8) + chunk];
+#else
+    return kv_load(kv_address(cache, row, size), chunk);
+#endif
+}
+
 void kv_decode(KvChunk bits, out vec4 low, out vec4 high) {
     low = kv_decode_quad(kv_low(bits));
     high = kv_decode_quad(kv_high(bits));

@@ -6,8 +6,6 @@
 // A subgroup has 16 queries. While it multiplies the scores of the next keys, the present ones become weights, so that matrix cores do not wait for exponentials. Sums of scores
 // begin with minus the row's reference. Keys and values have a buffer each; a block of keys takes two barriers.
 // variants: KV=f16|f32|q8_0
-// The present keys, the next and those after.
-const uint KEY_BLOCKS = 3;
 #include "matrix_tile.glsl"
 #extension GL_KHR_shader_subgroup_clustered : require
 
@@ -21,7 +19,36 @@ Left weights[SCORE_TILES];
 float total[2];
 float reference[2];
 
+// Rows of the cache where pages of a block begin.
+uint page_row[KEYS / PAGE_TOKENS];
+
 #include "matrix_stage.glsl"
+
+// Pages beyond what is seen stand for the nearest one that is.
+void find_pages(uint base, uint sequence, uint low, uint high) {
+    [[unroll]] for (uint i = 0; i < KEYS / PAGE_TOKENS; i++) {
+        uint position = clamp(base + i * PAGE_TOKENS, low, high);
+        page_row[i] = kv_row(p.pages, sequence, p.max_pages, position / PAGE_TOKENS * PAGE_TOKENS, p.kv_heads, kv_head);
+    }
+}
+
+// Chunk number self + j · THREADS of rows of so many: all of a page's rows lie behind each other. Which page that is is known, where a turn of all invocations is within one.
+KvChunk load_chunk(uvec2 cache, uint j, uint size, uint chunks, uint items) {
+    const uint page_chunks = PAGE_TOKENS * chunks, first = j * THREADS / page_chunks, last = ((j + 1) * THREADS - 1) / page_chunks;
+    uint i = min(self + j * THREADS, items - 1), row = page_row[first];
+    [[unroll]] for (uint page = first + 1; page <= last; page++) {
+        if (page < KEYS / PAGE_TOKENS && i / page_chunks >= page) row = page_row[page < KEYS / PAGE_TOKENS ? page : 0];
+    }
+    return kv_chunk(cache, row + i / chunks % PAGE_TOKENS, size, i % chunks);
+}
+
+void load_keys() {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) bits[j] = load_chunk(p.k_cache, j, KEY_SIZE, KEY_CHUNKS, KEY_ITEMS);
+}
+
+void load_values() {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) bits[j] = load_chunk(p.v_cache, j, VALUE_SIZE, VALUE_CHUNKS, VALUE_ITEMS);
+}
 
 // Some of the scores become weights.
 void weigh(uint part) {
@@ -138,35 +165,31 @@ void attend(uint start, uint end, uint sequence, uint low, uint high, uint all_f
         reference[r] = 0.0;
     }
     [[unroll]] for (uint c = 0; c < COLUMN_TILES; c++) value[c] = Sums(0.0);
-    uint base = low / KEYS * KEYS, present = 0, following = 1, after = 2;
-    find_cache_rows(present, base, sequence, low, high);
-    find_cache_rows(following, base + KEYS, sequence, low, high);
-    barrier();
-    load_keys(present, 0);
+    uint base = low / KEYS * KEYS;
+    find_pages(base, sequence, low, high);
+    load_keys();
     buffer_ = 0;
     store_keys(0);
     barrier();
-    load_keys(following, 0);
+    find_pages(base + KEYS, sequence, low, high);
+    load_keys();
     add_scores(false);
     take_scores(base, base < all_from || base + KEYS - 1 > all_to);
     barrier();
     for (; base <= high; base += KEYS) {
         buffer_ = 0;
         store_keys(0);
-        find_cache_rows(after, base + 2 * KEYS, sequence, low, high);
+        find_pages(base, sequence, low, high);
         barrier();
-        load_values(present, 0);
+        load_values();
         add_scores(true);
         buffer_ = 1;
-        store_values();
+        store_values(max(base, low) - base, high - base);
+        find_pages(base + 2 * KEYS, sequence, low, high);
         barrier();
-        load_keys(after, 0);
+        load_keys();
         add_values();
         take_scores(base + KEYS, base + KEYS < all_from || base + 2 * KEYS - 1 > all_to);
-        uint first = present;
-        present = following;
-        following = after;
-        after = first;
     }
     write_values(start, end);
 }

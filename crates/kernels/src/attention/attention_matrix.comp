@@ -11,8 +11,6 @@
 // Which element of a matrix a component is, nobody says; but it is the same in all matrices of a type. So a matrix of row factors is loaded
 // with a stride of 0, and one of element numbers (`place`) tells a component's row and column.
 // variants: KV=f16|f32|q8_0
-// The present keys and the next.
-const uint KEY_BLOCKS = 2;
 #include "matrix_tile.glsl"
 
 const uint WEIGHT_STRIDE = KEYS / 8 + 1;
@@ -23,6 +21,8 @@ const uint WEIGHTS = ROW_TILES * M * WEIGHT_STRIDE;
 const uint TILES = ROW_TILES * M * TILE_STRIDE;
 const uint SCRATCH = WEIGHTS > COLUMN_GROUPS * TILES ? WEIGHTS : COLUMN_GROUPS * TILES;
 
+// Rows of the cache, of the present keys and of the next.
+shared uint cache_row[2 * KEYS];
 shared uvec4 scratch[ROW_GROUPS * SCRATCH];
 // The number of each element of a matrix.
 shared float place[M * N];
@@ -44,6 +44,29 @@ Sums reference[ROW_TILES];
 uint group_scratch, own_scratch;
 
 #include "matrix_stage.glsl"
+
+void find_cache_rows(uint half_, uint base, uint sequence, uint low, uint high) {
+    for (uint i = self; i < KEYS; i += THREADS) {
+        uint position = clamp(base + i, low, high);
+        cache_row[half_ * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
+    }
+}
+
+void load_keys(uint half_, uint slice) {
+    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
+        uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
+        KvRow key = kv_address(p.k_cache, cache_row[half_ * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
+        bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
+    }
+}
+
+void load_values(uint half_, uint first_key) {
+    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
+        uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
+        uint row = cache_row[half_ * KEYS + first_key + i / COLUMN_CHUNKS];
+        bits[j] = kv_load(kv_address(p.v_cache, row, VALUE_SIZE), min(chunk, VALUE_CHUNKS - 1));
+    }
+}
 
 // The part of the scores that a stage's elements add.
 void add_scores(uint slice) {
@@ -106,7 +129,7 @@ void add_keys(uint half_, uint base, bool hide, bool more) {
     if (hide) hide_scores(base);
     write_weights();
     for (uint key = 0; key < KEYS; key += VALUE_KEYS) {
-        store_values();
+        store_values(0, VALUE_KEYS);
         barrier();
         if (key + VALUE_KEYS < KEYS) load_values(half_, key + VALUE_KEYS);
         else if (more) load_keys(half_ ^ 1, 0);

@@ -79,7 +79,7 @@ impl LanesTile {
     /// Shared memory of `attention_lanes.comp`.
     fn shared_bytes(&self, shape: &Shape) -> u32 {
         let chunks = shape.key_size.max(shape.value_size) / 8 + 1;
-        2 * self.keys * chunks * 16 + (2 * self.queries() + 3 * self.keys) * 4
+        2 * self.keys * chunks * 16 + 2 * self.queries() * 4
     }
 
     /// In the order of their numbers in the shader.

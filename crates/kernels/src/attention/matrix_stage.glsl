@@ -44,21 +44,6 @@ void find_queries(uint start, uint end) {
     }
 }
 
-void find_cache_rows(uint block, uint base, uint sequence, uint low, uint high) {
-    for (uint i = self; i < KEYS; i += THREADS) {
-        uint position = clamp(base + i, low, high);
-        cache_row[block * KEYS + i] = kv_row(p.pages, sequence, p.max_pages, position, p.kv_heads, kv_head);
-    }
-}
-
-void load_keys(uint block, uint slice) {
-    [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
-        uint i = min(self + j * THREADS, KEY_ITEMS - 1), chunk = slice * STAGE_CHUNKS + i % STAGE_CHUNKS;
-        KvRow key = kv_address(p.k_cache, cache_row[block * KEYS + i / STAGE_CHUNKS], KEY_SIZE);
-        bits[j] = kv_load(key, min(chunk, KEY_CHUNKS - 1));
-    }
-}
-
 // Chunks beyond the head are 0.
 void store_keys(uint slice) {
     [[unroll]] for (uint j = 0; j < KEY_LOADS; j++) {
@@ -69,19 +54,13 @@ void store_keys(uint slice) {
     }
 }
 
-void load_values(uint block, uint first_key) {
-    [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
-        uint i = min(self + j * THREADS, VALUE_ITEMS - 1), chunk = i % COLUMN_CHUNKS;
-        uint row = cache_row[block * KEYS + first_key + i / COLUMN_CHUNKS];
-        bits[j] = kv_load(kv_address(p.v_cache, row, VALUE_SIZE), min(chunk, VALUE_CHUNKS - 1));
-    }
-}
-
-void store_values() {
+// Of the stage's keys those from first to last; the others' are 0, since nobody may have written them.
+void store_values(uint first, uint last) {
     [[unroll]] for (uint j = 0; j < VALUE_LOADS; j++) {
         uint i = self + j * THREADS, chunk = i % COLUMN_CHUNKS;
         if (i >= VALUE_ITEMS) break;
-        stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + chunk] = chunk < VALUE_CHUNKS ? chunk_halves(bits[j]) : uvec4(0);
+        bool used = chunk < VALUE_CHUNKS && i / COLUMN_CHUNKS >= first && i / COLUMN_CHUNKS <= last;
+        stage[buffer_ * BUFFER + i / COLUMN_CHUNKS * VALUE_STRIDE + chunk] = used ? chunk_halves(bits[j]) : uvec4(0);
     }
 }
 

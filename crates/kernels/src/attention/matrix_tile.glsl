@@ -1,5 +1,4 @@
-// Tiles of rows on matrix cores: how they are cut, and what attention_matrix.comp and attention_lanes.comp have of them alike. Include where KEY_BLOCKS says of how
-// many blocks of keys the rows in the cache are known at a time.
+// Tiles of rows on matrix cores: how they are cut, and what attention_matrix.comp and attention_lanes.comp have of them alike.
 #include "types.glsl"
 #include "kv.glsl"
 #extension GL_KHR_cooperative_matrix : require
@@ -93,8 +92,6 @@ shared uvec4 stage[2 * BUFFER];
 // Visible positions of each query; none where first > last.
 shared uint query_first[QUERIES];
 shared uint query_last[QUERIES];
-// Rows of the cache, of each block.
-shared uint cache_row[KEY_BLOCKS * KEYS];
 
 #define Left coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA>
 #define Right coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB>

@@ -91,8 +91,8 @@ enum Tile {
     Columns([u32; 7]),
     /// Lanes, bytes, rows, columns, subgroups, stage, batches, and 1 where codes are loaded ahead.
     Dot([u32; 8]),
-    /// Subgroups, columns, matrices of rows, workgroups.
-    Slices([u32; 4]),
+    /// Matrices of rows, workgroups.
+    Slices([u32; 2]),
     /// The matrices' three sizes (0 where there are none, 1 where lanes decode), then rows, columns, step, rows and columns of a subgroup, buffers, parts,
     /// subgroups that split steps.
     Gemm([u32; 11]),
@@ -214,9 +214,7 @@ impl From<Product> for Tile {
                 let dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead } = t;
                 Tile::Dot([lanes, bytes, rows, columns, subgroups, stage, batches, u32::from(ahead)])
             }
-            Product::Slices(slices::Tile { subgroups, columns, tiles, groups }) => {
-                Tile::Slices([subgroups, columns, tiles, groups])
-            }
+            Product::Slices(slices::Tile { tiles, groups }) => Tile::Slices([tiles, groups]),
             Product::Gemm(t) => {
                 let gemm::Tile { matrix, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart } =
                     t;
@@ -254,9 +252,7 @@ impl From<Tile> for Product {
                 let ahead = ahead == 1;
                 Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead })
             }
-            Tile::Slices([subgroups, columns, tiles, groups]) => {
-                Product::Slices(slices::Tile { subgroups, columns, tiles, groups })
-            }
+            Tile::Slices([tiles, groups]) => Product::Slices(slices::Tile { tiles, groups }),
             Tile::Gemm([m, n, k, rows, columns, step, sub_rows, sub_columns, buffers, parts, apart]) => {
                 let matrix = match m {
                     0 => gemm::Matrix::Portable,

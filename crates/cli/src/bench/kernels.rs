@@ -50,8 +50,8 @@ pub struct Args {
     #[arg(long)]
     sweep: bool,
     /// Measure this way to cut the work: lanes, parts, spread (0 or 1), rows, columns, subgroups, stage (elements of a lane); for `dot` lanes, bytes of
-    /// x, rows, columns, subgroups, stage (chunks of a lane), batches, ahead (0 or 1); for `slices` subgroups, columns
-    /// (8 or 16), matrices of rows, workgroups. May be given several times.
+    /// x, rows, columns, subgroups, stage (chunks of a lane), batches, ahead (0 or 1); for `slices` matrices of
+    /// rows, workgroups. May be given several times.
     #[arg(long, value_name = "N,…", value_parser = tile, conflicts_with = "sweep")]
     tile: Vec<Product>,
     #[command(flatten)]
@@ -87,11 +87,11 @@ fn tile(text: &str) -> Result<Product, String> {
             let ahead = ahead == 1;
             Ok(Product::Dot(dot::Tile { lanes, bytes, rows, columns, subgroups, stage, batches, ahead }))
         }
-        Ok(&[subgroups, columns, tiles, groups]) => {
-            Ok(Product::Slices(slices::Tile { subgroups, columns, tiles, groups }))
+        Ok(&[tiles, groups]) => Ok(Product::Slices(slices::Tile { tiles, groups })),
+        _ => {
+            Err("not seven numbers, the third of them 0 or 1, nor eight, the last of them 0 or 1, nor two"
+                .into())
         }
-        _ => Err("not seven numbers, the third of them 0 or 1, nor eight, the last of them 0 or 1, nor four"
-            .into()),
     }
 }
 
@@ -111,7 +111,7 @@ fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<
             (Product::Dot(dot::select(caps, policy, class, columns)?), others.collect())
         }
         KernelArg::Slices => {
-            let others = slices::candidates(caps, policy, class, columns).into_iter().map(Product::Slices);
+            let others = slices::candidates(caps, policy, class).into_iter().map(Product::Slices);
             (Product::Slices(slices::select(caps, policy, class, columns)?), others.collect())
         }
     };

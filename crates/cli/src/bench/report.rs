@@ -278,9 +278,9 @@ fn dot_name(t: dot::Tile) -> String {
     format!("{lanes}x{bytes}b {rows}x{columns} {subgroups}s stage {stage} of {batches}{ahead}")
 }
 
-/// Subgroups, columns, matrices of rows whose sums are kept, workgroups.
+/// Matrices of rows whose sums are kept, workgroups.
 fn slices_name(t: slices::Tile) -> String {
-    format!("{}s x{} {} of {}", t.subgroups, t.columns, t.tiles, t.groups)
+    format!("{} of {}", t.tiles, t.groups)
 }
 
 /// A product's tile for JSON.
@@ -289,7 +289,7 @@ pub fn product_json(product: Product) -> Value {
         Product::Columns(tile) => tile_json(tile),
         Product::Gemm(tile) => gemm_tile_json(&tile),
         Product::Slices(t) => {
-            json!({ "subgroups": t.subgroups, "columns": t.columns, "tiles": t.tiles, "groups": t.groups })
+            json!({ "tiles": t.tiles, "groups": t.groups })
         }
         Product::Dot(t) => json!({
             "lanes": t.lanes, "bytes": t.bytes, "rows": t.rows, "columns": t.columns, "subgroups": t.subgroups, "stage": t.stage,

@@ -42,19 +42,15 @@ pub(super) fn norms(plan: &Plan, steps: &mut Vec<Step>) {
 
 /// Whether a step is a product that can norm its input, and reads it as nothing else.
 fn takes(plan: &Plan, step: &Step, input: Cols) -> bool {
-    // Slices of x are read by whom they belong to.
-    let holds = |w: &zinc_plan::Weight| match step.product {
-        Some(Product::Dot(tile)) => tile.holds(w.format, w.k),
-        product => matches!(product, Some(Product::Slices(_))),
-    };
+    let Some(Product::Dot(tile)) = step.product else { return false };
     match step.call {
         Call::Linear { x, weight, residual, .. } => {
             let w = plan.weight(weight);
-            x == input && residual.is_none_or(|r| !r.overlaps(input)) && holds(w)
+            x == input && residual.is_none_or(|r| !r.overlaps(input)) && tile.holds(w.format, w.k)
         }
         Call::GatedLinear { x, gate, .. } => {
             let w = plan.weight(gate);
-            x == input && holds(w)
+            x == input && tile.holds(w.format, w.k)
         }
         _ => false,
     }

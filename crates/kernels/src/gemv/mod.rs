@@ -34,7 +34,7 @@ pub use cut::Cut;
 pub(crate) use experts::check as check_experts;
 pub use experts::{Biases, ExpertArgs, Up, record_experts};
 pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Weights, record};
-pub(crate) use operands::{NormedParams, Operands};
+pub(crate) use operands::{NormedParams, Operands, Params};
 pub use suite::suite;
 pub use tile::{ProductClass, Tile, candidates, fits_experts, select, select_experts, shaped_experts};
 pub use tuned::{TuneResult, TuneShape, Tuned, tune};
@@ -43,4 +43,4 @@ use crate::Kernel;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "gemv", bindings: 7, params_bytes: size_of::<operands::Params>() as u32 }];
+    &[Kernel { stem: "gemv", bindings: 7, params_bytes: size_of::<Params>() as u32 }];

@@ -20,8 +20,8 @@ pub use suite::suite;
 pub use tile::{SlicesPolicy, Tile, candidates, fits, select};
 
 use crate::Kernel;
-use crate::gemv::NormedParams;
+use crate::gemv::Params;
 
 /// The kernels of this family.
 pub const KERNELS: &[Kernel] =
-    &[Kernel { stem: "slices", bindings: 8, params_bytes: size_of::<NormedParams>() as u32 }];
+    &[Kernel { stem: "slices", bindings: 7, params_bytes: size_of::<Params>() as u32 }];

@@ -8,11 +8,9 @@
 // l / 4 + 8 of a matrix, elements 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4, and of x the same elements of column l / 4. Which elements of K these are is no matter, as
 // long as both agree: lane l has a word of four codes of chunk t of the slice (lanes/mod.rs asks the device whether its matrices lie so).
 //
-// x becomes f16 here: a slice of a column is multiplied by a power of two that puts its largest magnitude between 2^14 and 2^15, its sums by the inverse. With NORM x is
-// multiplied by the norm's weight before, its squares are summed on the way, and sums divided by their root in the end.
+// x becomes f16 here: a slice of a column is multiplied by a power of two that puts its largest magnitude between 2^14 and 2^15, its sums by the inverse.
 //
-// Sums of TILES matrices of rows stay in shared memory, each subgroup's own; then all add them up, in the order of subgroups. Where there are more slices than subgroups, these
-// take several in turn, for TILES matrices of rows at a time.
+// Sums of TILES matrices of rows stay in shared memory, each subgroup's own; then all add them up, in the order of subgroups.
 #include "types.glsl"
 #include "decode.glsl"
 #include "format.glsl"
@@ -26,15 +24,12 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 32;
 layout(constant_id = 1) const uint TILES = 1;
-layout(constant_id = 2) const uint FRAGMENTS = 1; // of 8 columns
-layout(constant_id = 3) const uint REGION = 256; // pairs of words of a subgroup in shared memory
-layout(constant_id = 4) const uint STAGE_AT = 0; // where x is in it, on its way from lane to lane: behind the sums where a subgroup has several slices, else in their place
-layout(constant_id = 5) const bool ALIGNED = true; // x may be read by vec4
-layout(constant_id = 6) const bool BIAS = false;
-layout(constant_id = 7) const bool RESIDUAL = false;
-layout(constant_id = 8) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
-layout(constant_id = 9) const bool NORM = false;
-const uint COLUMNS = 8 * FRAGMENTS;
+layout(constant_id = 2) const uint REGION = 256; // pairs of words of a subgroup in shared memory
+layout(constant_id = 3) const bool ALIGNED = true; // x may be read by vec4
+layout(constant_id = 4) const bool BIAS = false;
+layout(constant_id = 5) const bool RESIDUAL = false;
+layout(constant_id = 6) const uint ACTIVATION = 0; // with GATE: silu, gelu_tanh, oai_swiglu
+const uint COLUMNS = 8;
 
 layout(push_constant, scalar) uniform Push {
     uvec2 weight; // the gate where there is one
@@ -43,7 +38,6 @@ layout(push_constant, scalar) uniform Push {
     F32In bias;
     F32In residual;
     F32In choice;
-    F32In norm;
     F32 result;
     uint m;
     uint k;
@@ -59,7 +53,6 @@ layout(push_constant, scalar) uniform Push {
     uint choice_at;
     float alpha;
     float limit;
-    float eps;
 } p;
 
 // No slots of experts.
@@ -77,43 +70,30 @@ const uint TEAMS = THREADS / 32;
 const uint PRODUCTS = CHUNK / 4, QUADS = CHUNK / 32;
 #define SUM coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>
 
-// Every subgroup has one slice, so x is taken once.
-const bool ONCE = STAGE_AT == 0;
-
 // Pairs, since of two neighbours of a quad one would write what the other one had there.
 shared uvec2 own[TEAMS * REGION];
 
-coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> x[FRAGMENTS * PRODUCTS];
+coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> x[PRODUCTS];
 // What sums of columns 2t and 2t + 1 are to be multiplied with.
-vec2 inverse[FRAGMENTS];
-// With NORM: the sum of squares of column l % 8 of each fragment, of the subgroup's slices.
-float squares[FRAGMENTS];
+vec2 inverse;
 
 vec4 load4(F32In from, uint at) {
     if (ALIGNED) return Vec4In(from).v[at / 4];
     return vec4(from.v[at], from.v[at + 1], from.v[at + 2], from.v[at + 3]);
 }
 
-// Columns 8f … 8f + 7 of a slice to the registers of matrices. `first`: nobody has summed their squares so far.
-void take_columns(uint f, uint slice, bool first) {
+// The columns of the subgroup's slice to the registers of matrices.
+void take_columns() {
     const uint lane = gl_SubgroupInvocationID, t = lane % 4, chunks = p.k / CHUNK;
     vec4 v[8 * QUADS];
     [[unroll]] for (uint h = 0; h < QUADS; h++) {
         // Product q % PRODUCTS of chunk q / PRODUCTS.
-        const uint q = lane + 32 * h, chunk = 4 * slice + q / PRODUCTS;
+        const uint q = lane + 32 * h, chunk = 4 * gl_SubgroupID + q / PRODUCTS;
         const uint at = chunk_base(min(chunk, chunks - 1)) + q % PRODUCTS / (RUN / 4) * RUN_STRIDE + q % (RUN / 4) * 4;
         [[unroll]] for (uint c = 0; c < 8; c++) {
-            const uint column = min(gl_WorkGroupID.z * COLUMNS + 8 * f + c, p.columns - 1);
+            const uint column = min(gl_WorkGroupID.z * COLUMNS + c, p.columns - 1);
             v[c * QUADS + h] = load4(p.x, column * p.x_stride + at);
             if (chunk >= chunks) v[c * QUADS + h] = vec4(0.0);
-        }
-        if (NORM) {
-            const vec4 weight = load4(p.norm, at);
-            [[unroll]] for (uint c = 0; c < 8; c++) {
-                const float square = subgroupAdd(dot(v[c * QUADS + h], v[c * QUADS + h]));
-                if (lane % 8 == c) squares[f] = first && h == 0 ? square : squares[f] + square;
-                v[c * QUADS + h] *= weight;
-            }
         }
     }
     uvec2 words[8 * QUADS];
@@ -126,15 +106,15 @@ void take_columns(uint f, uint slice, bool first) {
         }
         const uint exponent = packed_exponent(uintBitsToFloat(subgroupMax(most)));
         const float back = packed_inverse(exponent) / WEIGHT_SCALE;
-        if (c == 2 * t) inverse[f].x = back;
-        if (c == 2 * t + 1) inverse[f].y = back;
+        if (c == 2 * t) inverse.x = back;
+        if (c == 2 * t + 1) inverse.y = back;
         [[unroll]] for (uint h = 0; h < QUADS; h++) {
             const vec4 s = packed_scale(exponent) * v[c * QUADS + h];
             words[c * QUADS + h] = uvec2(packFloat2x16(f16vec2(s.xz)), packFloat2x16(f16vec2(s.yw)));
         }
     }
     // From lanes that have neighbours to the lanes that multiply them, half of the products at a time. Lanes change places so that they meet in no bank.
-    const uint stage = gl_SubgroupID * REGION + STAGE_AT, product = lane % PRODUCTS;
+    const uint stage = gl_SubgroupID * REGION, product = lane % PRODUCTS;
     [[unroll]] for (uint pass = 0; pass < 2; pass++) {
         subgroupMemoryBarrierShared();
         subgroupBarrier();
@@ -151,7 +131,7 @@ void take_columns(uint f, uint slice, bool first) {
         [[unroll]] for (uint i = 0; i < PRODUCTS / 2; i++) {
             const uvec2 w = own[stage + i * 32 + (lane ^ (2 * i))];
             const f16vec2 low = unpackFloat2x16(w.x), high = unpackFloat2x16(w.y);
-            const uint to = f * PRODUCTS + pass * (PRODUCTS / 2) + i;
+            const uint to = pass * (PRODUCTS / 2) + i;
             x[to][0] = low.x;
             x[to][1] = low.y;
             x[to][2] = high.x;
@@ -161,14 +141,14 @@ void take_columns(uint f, uint slice, bool first) {
 }
 
 // Step i of a batch is matrix i % MATRICES of its rows 16·(i / MATRICES) …; rows and chunks beyond the end stand for the last ones, whose results are dropped or whose x is zero.
-#define LOAD(codes, batch, step, slice) \
+#define LOAD(codes, batch, step) \
     [[unroll]] for (uint r = 0; r < 2; r++) { \
         const uint row = min(((batch) + (step) / MATRICES) * 16 + gl_SubgroupInvocationID / 4 + 8 * r, p.m - 1); \
         const uvec2 matrix = (step) % MATRICES == 0 ? p.weight : p.up; \
-        codes[r] = load_chunk(address_at(matrix, row, p.row_bytes), plane, min(4 * (slice) + gl_SubgroupInvocationID % 4, p.k / CHUNK - 1)); \
+        codes[r] = load_chunk(address_at(matrix, row, p.row_bytes), plane, min(4 * gl_SubgroupID + gl_SubgroupInvocationID % 4, p.k / CHUNK - 1)); \
     }
 
-void add_products(Codes codes[2], inout SUM sums[FRAGMENTS]) {
+void add_products(Codes codes[2], inout SUM sums) {
     const uint flip = PACKED_SIGNED == 1 ? 0x80808080u : 0;
     [[unroll]] for (uint run = 0; run < RUNS; run++) {
         vec2 scale[2];
@@ -191,49 +171,29 @@ void add_products(Codes codes[2], inout SUM sums[FRAGMENTS]) {
                 w[4 * r + 2] = v.x;
                 w[4 * r + 3] = v.y;
             }
-            [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) sums[f] = coopMatMulAdd(w, x[f * PRODUCTS + run * (RUN / 4) + word], sums[f]);
+            sums = coopMatMulAdd(w, x[run * (RUN / 4) + word], sums);
         }
     }
 }
 
-// With NORM: the subgroup's squares to where x is staged.
-void leave_squares() {
-    const uint lane = gl_SubgroupInvocationID;
-    subgroupBarrier();
-    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-        if (lane < 8) own[gl_SubgroupID * REGION + STAGE_AT + (8 * f + lane) / 2][lane % 2] = floatBitsToUint(squares[f]);
-    }
-}
-
-// Of what all subgroups left: the inverse of the root mean square of columns 2i and 2i + 1.
-vec2 norm_factors(uint i) {
-    vec2 sum = vec2(0.0);
-    for (uint team = 0; team < TEAMS; team++) sum += uintBitsToFloat(own[team * REGION + STAGE_AT + i]);
-    return 1.0 / sqrt(sum / float(p.k) + p.eps);
-}
-
 // Where a subgroup has the sums of matrix `step` of a batch: rows l / 4 in the first 32 pairs, rows l / 4 + 8 in those behind.
-uint sums_at(uint team, uint step, uint f) {
-    return team * REGION + (step * FRAGMENTS + f) * 64;
+uint sums_at(uint team, uint step) {
+    return team * REGION + step * 64;
 }
 
 // Adds up what the subgroups have of rows 16·batch … and finishes it.
 void finish_batch(uint batch, uint tiles) {
-    for (uint e = gl_LocalInvocationIndex; e < tiles * FRAGMENTS * 32; e += THREADS) {
-        const uint tile = e / (FRAGMENTS * 32), f = e / 32 % FRAGMENTS, lane = e % 32;
+    for (uint e = gl_LocalInvocationIndex; e < tiles * 32; e += THREADS) {
+        const uint tile = e / 32, lane = e % 32;
         vec4 total[MATRICES];
         [[unroll]] for (uint i = 0; i < MATRICES; i++) total[i] = vec4(0.0);
         for (uint team = 0; team < TEAMS; team++) {
             [[unroll]] for (uint i = 0; i < MATRICES; i++) {
-                const uint at = sums_at(team, tile * MATRICES + i, f) + lane;
+                const uint at = sums_at(team, tile * MATRICES + i) + lane;
                 total[i] += uintBitsToFloat(uvec4(own[at], own[at + 32]));
             }
         }
-        const uint row = (batch + tile) * 16 + lane / 4, column = 8 * f + lane % 4 * 2;
-        if (NORM && !ONCE) {
-            const vec2 factors = norm_factors(column / 2);
-            [[unroll]] for (uint i = 0; i < MATRICES; i++) total[i] *= factors.xyxy;
-        }
+        const uint row = (batch + tile) * 16 + lane / 4, column = lane % 4 * 2;
         [[unroll]] for (uint i = 0; i < 4; i++) finish(row + i / 2 * 8, column + i % 2, total[0][i], total[MATRICES - 1][i]);
     }
 }
@@ -245,41 +205,24 @@ void main() {
 #endif
     if (folded_group() >= p.groups) return;
     const uvec3 plane = planes(p.k / BLOCK_ELEMS);
-    const uint slices = (p.k / CHUNK + 3) / 4, phases = (slices + TEAMS - 1) / TEAMS;
     const uint all = (p.m + 15) / 16, first = folded_group() * all / p.groups, end = (folded_group() + 1) * all / p.groups;
     Codes codes[2], next[2];
-    LOAD(codes, first, 0, gl_SubgroupID)
+    LOAD(codes, first, 0)
+    take_columns();
     for (uint batch = first; batch < end; batch += TILES) {
         const uint tiles = min(TILES, end - batch), steps = tiles * MATRICES;
-        for (uint phase = 0; phase < phases; phase++) {
-            const uint slice = phase * TEAMS + gl_SubgroupID;
-            if (!ONCE || batch == first) {
-                [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) take_columns(f, slice, phase == 0);
-                if (NORM && ONCE) {
-                    leave_squares();
-                    barrier();
-                    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) inverse[f] *= norm_factors(4 * f + gl_SubgroupInvocationID % 4);
-                    barrier();
-                }
-            }
-            for (uint i = 0; i < steps; i++) {
-                // The next step, slice or batch is on the way.
-                const bool over = i + 1 == steps, out_ = over && phase + 1 == phases;
-                LOAD(next, out_ ? min(batch + tiles, end - 1) : batch, over ? 0 : i + 1, out_ ? gl_SubgroupID : over ? slice + TEAMS : slice)
-                SUM sums[FRAGMENTS];
-                [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) sums[f] = SUM(0.0);
-                add_products(codes, sums);
-                [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-                    vec4 part = vec4(sums[f][0], sums[f][1], sums[f][2], sums[f][3]) * inverse[f].xyxy;
-                    const uint at = sums_at(gl_SubgroupID, i, f) + gl_SubgroupInvocationID;
-                    if (!ONCE && phase > 0) part += uintBitsToFloat(uvec4(own[at], own[at + 32]));
-                    own[at] = floatBitsToUint(part.xy);
-                    own[at + 32] = floatBitsToUint(part.zw);
-                }
-                [[unroll]] for (uint r = 0; r < 2; r++) codes[r] = next[r];
-            }
+        for (uint i = 0; i < steps; i++) {
+            // The next step or batch is on the way.
+            const bool over = i + 1 == steps;
+            LOAD(next, over ? min(batch + tiles, end - 1) : batch, over ? 0 : i + 1)
+            SUM sums = SUM(0.0);
+            add_products(codes, sums);
+            const vec4 part = vec4(sums[0], sums[1], sums[2], sums[3]) * inverse.xyxy;
+            const uint at = sums_at(gl_SubgroupID, i) + gl_SubgroupInvocationID;
+            own[at] = floatBitsToUint(part.xy);
+            own[at + 32] = floatBitsToUint(part.zw);
+            [[unroll]] for (uint r = 0; r < 2; r++) codes[r] = next[r];
         }
-        if (NORM && !ONCE) leave_squares();
         barrier();
         finish_batch(batch, tiles);
         if (batch + TILES < end) barrier();

@@ -2,8 +2,12 @@
 
 use super::{KERNELS, Tile};
 use crate::gemv::{Args, Operands, ProductClass};
+use crate::launch::refuse;
 use crate::{Error, Kernels, Unsupported};
 use zinc_vulkan::Recorder;
+
+/// Columns of a workgroup.
+const COLUMNS: u32 = 8;
 
 /// Records a product with a tile of [`select`](super::select) or [`candidates`](super::candidates).
 ///
@@ -16,7 +20,10 @@ pub fn record(
     args: &Args<'_>,
     tile: Tile,
 ) -> Result<(), Error> {
-    let operands = Operands::of(args, tile.columns)?;
+    if args.norm.is_some() {
+        return Ok(refuse("linear", "a norm of columns in slices")?);
+    }
+    let operands = Operands::of(args, COLUMNS)?;
     let (format, m, k) = (operands.format, operands.params.m, operands.params.k);
     let class = ProductClass { format, m, k, gated: operands.up.is_some() };
     if let Err(reason) = tile.check(kernels.caps(), kernels.policy(), &class) {
@@ -24,12 +31,11 @@ pub fn record(
     }
     let flag = u32::from;
     let rest = [
-        (5, flag(operands.aligned)),
-        (6, flag(operands.bias.is_some())),
-        (7, flag(operands.has_residual())),
-        (8, operands.activation()),
-        (9, flag(operands.norm.is_some())),
+        (3, flag(operands.aligned)),
+        (4, flag(operands.bias.is_some())),
+        (5, flag(operands.has_residual())),
+        (6, operands.activation()),
     ];
     let specialization: Vec<(u32, u32)> = tile.specialization(&class).into_iter().chain(rest).collect();
-    operands.dispatch_normed(kernels, rec, label, (&KERNELS[0], &specialization), tile.groups)
+    operands.dispatch(kernels, rec, label, (&KERNELS[0], &specialization), tile.groups)
 }

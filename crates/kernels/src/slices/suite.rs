@@ -4,7 +4,7 @@ use super::{Tile, record, select};
 use crate::Kernels;
 use crate::gemv::reference::{Product, gated};
 use crate::gemv::suite::Matrix;
-use crate::gemv::{Args, Epilogue, Gate, InputNorm, ProductClass};
+use crate::gemv::{Args, Epilogue, Gate, ProductClass};
 use crate::suite::{CaseResult, Failure, Host, Layout, Placed, Suite, compare};
 use zinc_quant::{FormatRef, by_name, formats};
 use zinc_testkit::tolerance;
@@ -28,7 +28,6 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     } else {
         tiles(&mut s);
         epilogues(&mut s);
-        norms(&mut s);
         not_numbers(&mut s);
     }
     s.finish()
@@ -92,14 +91,21 @@ fn case(s: &Suite<'_>, format: FormatRef, (m, k): (usize, usize), columns: usize
 fn shapes(s: &mut Suite<'_>, format: FormatRef) {
     let most = s.kernels().policy().slices.most_columns as usize;
     let block = format.block_elems;
-    // A slice is four chunks. Parts of one, whole ones, more than subgroups.
+    // A slice is four chunks. Parts of one, whole ones, as many as a workgroup has subgroups.
     let slice = 4 * format.chunk as usize;
-    let lengths =
-        [block, slice, slice + block.min(slice), 7 * slice, 16 * slice, 17 * slice + block, 40 * slice];
+    let lengths = [
+        block,
+        slice,
+        slice + block.min(slice),
+        7 * slice,
+        16 * slice,
+        15 * slice + block.min(slice),
+        16 * slice,
+    ];
     let rows = [1, 15, 16, 17, 61];
     let all = WHOLE.contains(&format.name);
     for (i, length) in lengths.into_iter().enumerate().filter(|(i, _)| all || [2, 5].contains(i)) {
-        let (m, columns) = (rows[i % rows.len()], [1, 2, 3, 5, 7, most, most + 1][i].min(most));
+        let (m, columns) = (rows[i % rows.len()], [1, 2, 3, 5, 7, most, most][i]);
         let k = length.next_multiple_of(block);
         s.case(format!("{format} {m}×{k}, {columns} columns"), |s| case(s, format, (m, k), columns));
     }
@@ -131,19 +137,18 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
     });
 }
 
-/// Tiles of all kinds: (subgroups, columns, tiles, groups), of rows for several batches of several workgroups.
+/// Tiles of all kinds: (matrices of rows, workgroups), of rows for several batches of several workgroups.
 fn tiles(s: &mut Suite<'_>) {
-    let all = [(1, 8, 1, 1), (3, 8, 2, 3), (5, 16, 2, 2), (9, 8, 4, 1), (16, 8, 1, 5), (8, 16, 1, 7)];
     for name in ["Q4_K", "Q8_0"] {
         let Some(format) = by_name(name) else { continue };
-        for (subgroups, columns, tiles, groups) in all {
-            let tile = Tile { subgroups, columns, tiles, groups };
-            for n in [columns as usize - 3, columns as usize + 2] {
+        for (tiles, groups) in [(1, 1), (2, 3), (4, 1), (1, 5), (6, 2)] {
+            let tile = Tile { tiles, groups };
+            for n in [5, 8, 10] {
                 s.case(format!("{format} {n} columns, {tile:?}"), |s| {
-                    let (m, k) = (16 * 13 + 5, 2304);
+                    let (m, k) = (16 * 13 + 5, 9 * 4 * format.chunk as usize);
                     let mut rng = s.rng();
-                    let w = Matrix::random(s, &mut rng, format, m, k)?;
-                    let x = Host::random(&mut rng, n, k, 1.0);
+                    let w = Matrix::random(s, &mut rng, format, m, k.next_multiple_of(format.block_elems))?;
+                    let x = Host::random(&mut rng, n, w.k, 1.0);
                     check(s, &run(s, &w, &s.upload(&x)?, n, tile)?, &w, &x)
                 });
             }
@@ -172,32 +177,6 @@ fn epilogues(s: &mut Suite<'_>) {
         let want: Vec<f32> = product.data.iter().enumerate().map(sum).collect();
         crate::gemv::suite::same_bits(&want, &s.read(&out)?.data)
     });
-}
-
-/// Products of normed columns: with one slice a subgroup, and with several.
-fn norms(s: &mut Suite<'_>) {
-    for (name, m, k, columns) in [("Q4_K", 33, 1280, 8), ("Q6_K", 19, 5376, 3), ("Q8_0", 100, 2816, 6)] {
-        let Some(format) = by_name(name) else { return };
-        s.case(format!("{format} {m}×{k}, {columns} normed columns"), |s| {
-            let mut rng = s.rng();
-            let w = Matrix::random(s, &mut rng, format, m, k)?;
-            let x = Host::random(&mut rng, columns, k, 3.0);
-            let (gamma, eps) = (rng.normals(k, 1.0), 1e-3f32);
-            let normed = |row: &[f32]| {
-                let mean = row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / k as f64;
-                let factor = 1.0 / (mean + f64::from(eps)).sqrt();
-                let each = row.iter().zip(&gamma);
-                each.map(|(v, g)| (f64::from(*v) * factor * f64::from(*g)) as f32).collect::<Vec<_>>()
-            };
-            let want = Host { width: k, data: x.rows().flat_map(normed).collect() };
-            let (placed, weight, out) = (s.upload(&x)?, s.values(&gamma)?, s.output(columns, m)?);
-            let norm = Some(InputNorm { weight: &weight, eps });
-            let tile = Tile { tiles: 1, groups: 2, ..chosen(s, format, m, k, columns, false)? };
-            let args = Args { norm, ..plain(&w, &placed, columns, &out) };
-            s.run(|rec| record(s.kernels(), rec, "slices", &args, tile))?;
-            check(s, &out, &w, &want)
-        });
-    }
 }
 
 /// What is not a finite number in x is none in its column's results, and nothing in the others'; columns may be as small or as large as they like.

@@ -87,6 +87,8 @@ pub struct GemvPolicy {
     /// Columns of a workgroup double from 1 to the most instead of being as even as possible: fewer pipelines, for drivers that compile one for longer
     /// than it runs.
     pub doubling: bool,
+    /// Teams of two rows take a third one where more than four columns are staged by halves of chunks of 64 elements.
+    pub third_row: bool,
     /// The rest of a tile by number of columns: the first entry whose `up_to` is not below it, else the last.
     pub shapes: &'static [GemvShape],
     /// The same of gated products, where it is not.
@@ -219,12 +221,15 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
         busy_teams,
         max_parts: 8,
         doubling: false,
+        third_row: false,
         shapes,
         gated: None,
     };
     match class {
         // bench/results/2026-11-30-h200-gemv-sweep.txt and -exact-columns.txt
+        // A third row: 12,288 × 4,096 in Q4_K by 8 columns in 43.7 µs instead of 47.9, in Q6_K in as many; with quarters of chunks it loses (…-slices.txt).
         DeviceClass::Nvidia => GemvPolicy {
+            third_row: true,
             gated: Some(&[ONE, GemvShape { rows: 4, ..UP_TO_8 }, WIDE]),
             ..card(16_384, &[ONE, UP_TO_8, WIDE])
         },
@@ -240,6 +245,7 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
             busy_teams: 1,
             max_parts: 1,
             doubling: true,
+            third_row: false,
             gated: None,
             shapes: &[
                 GemvShape { up_to: 8, rows: 1, subgroups: 1, ..MANY },

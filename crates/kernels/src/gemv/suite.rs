@@ -224,6 +224,7 @@ fn tiles(s: &mut Suite<'_>, format: FormatRef) {
         (4, 4, true, 2, 1, 4, (0, 1)),
         (4, 4, false, 1, 4, 2, (2, 1)),
         (4, 8, true, 4, 2, 8, (1, 4)),
+        (8, 2, true, 3, 8, 8, (1, 2)),
         (64, 1, false, 2, 3, 1, (1, 2)),
     ];
     let limits = &s.kernels().device().capabilities().limits;

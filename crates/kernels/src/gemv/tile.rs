@@ -132,7 +132,12 @@ fn fit(
     let steps = k.div_ceil(format.chunk * lanes);
     let parts = gemv.busy_teams.div_ceil(m.saturating_mul(matrices)).min(gemv.max_parts).min(steps);
     let columns = if gemv.doubling { columns.next_power_of_two() } else { columns };
-    Ok(Tile::of(shape, class, columns, lanes, 1 << parts.max(1).ilog2()))
+    let mut tile = Tile::of(shape, class, columns, lanes, 1 << parts.max(1).ilog2());
+    let halves = format.chunk == 64 && tile.stage == 32;
+    if gemv.third_row && halves && !class.gated && tile.rows == 2 && tile.columns > 4 {
+        tile.rows = m.min(3);
+    }
+    Ok(tile)
 }
 
 /// Columns of a workgroup, at most `most`, so that batches of columns are as even as possible.

@@ -32,7 +32,7 @@ pub struct Format {
 /// A format of the list; there is one instance of each.
 pub type FormatRef = &'static Format;
 
-/// A contiguous byte range of every block.
+/// A byte range of every block, or pieces of it at equal distances.
 ///
 /// On the device a row is stored plane by plane: plane 0 of all blocks, padding to 16 bytes, plane 1 of all blocks, padding, and
 /// so on. Each plane is then read with aligned wide loads, also where the block's own size is odd. A row begins at a
@@ -43,6 +43,29 @@ pub struct Plane {
     pub offset: usize,
     /// Bytes of the block that belong to the plane.
     pub len: usize,
+    /// Bytes of a piece, of which the plane has a whole number.
+    pub piece: usize,
+    /// From a piece's first byte to the next one's.
+    pub step: usize,
+}
+
+impl Plane {
+    /// The bytes `first` to `end`.
+    pub(crate) const fn range(first: usize, end: usize) -> Plane {
+        let len = end - first;
+        Plane { offset: first, len, piece: len, step: len }
+    }
+
+    /// Of the range the first `piece` of each `step` bytes.
+    pub(crate) const fn by(self, piece: usize, step: usize) -> Plane {
+        Plane { len: self.len.div_ceil(step) * piece, piece, step, ..self }
+    }
+
+    /// The first bytes of the pieces within a block.
+    pub fn pieces(&self) -> impl Iterator<Item = usize> + use<> {
+        let Plane { offset, len, piece, step } = *self;
+        (0..len / piece).map(move |i| offset + i * step)
+    }
 }
 
 /// Planes begin at multiples of this many bytes: the widest load of a shader.
@@ -101,7 +124,16 @@ impl Format {
                 continue;
             }
             for (to, block) in out.chunks_exact_mut(plane.len).zip(src.chunks_exact(self.block_bytes)) {
-                to.copy_from_slice(&block[plane.offset..plane.offset + plane.len]);
+                // Pieces are the widest loads: a copy of known length.
+                if plane.piece == PLANE_ALIGN {
+                    for (to, at) in to.as_chunks_mut::<PLANE_ALIGN>().0.iter_mut().zip(plane.pieces()) {
+                        to.copy_from_slice(&block[at..at + PLANE_ALIGN]);
+                    }
+                    continue;
+                }
+                for (to, at) in to.chunks_exact_mut(plane.piece).zip(plane.pieces()) {
+                    to.copy_from_slice(&block[at..at + plane.piece]);
+                }
             }
         }
     }
@@ -113,7 +145,9 @@ impl Format {
         for (i, plane) in self.planes.iter().enumerate() {
             let from = src[self.plane_offset(i, k)..].chunks_exact(plane.len);
             for (block, from) in dst.chunks_exact_mut(self.block_bytes).zip(from) {
-                block[plane.offset..plane.offset + plane.len].copy_from_slice(from);
+                for (from, at) in from.chunks_exact(plane.piece).zip(plane.pieces()) {
+                    block[at..at + plane.piece].copy_from_slice(from);
+                }
             }
         }
     }

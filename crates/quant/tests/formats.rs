@@ -113,7 +113,8 @@ fn assert_planes(format: FormatRef, blocks: usize, row: &[u8], packed: &[u8]) {
         assert!(packed[end..start].iter().all(|&b| b == 0), "{format}: padding before plane {i}");
         for (b, block) in row.chunks_exact(format.block_bytes).enumerate() {
             let got = &packed[start + b * plane.len..][..plane.len];
-            assert_eq!(got, &block[plane.offset..][..plane.len], "{format} plane {i} block {b}");
+            let own: Vec<u8> = plane.pieces().flat_map(|at| &block[at..at + plane.piece]).copied().collect();
+            assert_eq!(got, own, "{format} plane {i} block {b}");
         }
         end = start + blocks * plane.len;
     }
@@ -124,7 +125,8 @@ fn assert_planes(format: FormatRef, blocks: usize, row: &[u8], packed: &[u8]) {
 #[test]
 fn planes_cover_the_block() {
     for format in formats() {
-        let mut bytes: Vec<usize> = format.planes.iter().flat_map(|p| p.offset..p.offset + p.len).collect();
+        let mut bytes: Vec<usize> =
+            (format.planes.iter()).flat_map(|p| p.pieces().flat_map(|at| at..at + p.piece)).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..format.block_bytes).collect::<Vec<_>>(), "{format}");
         for plane in format.planes {

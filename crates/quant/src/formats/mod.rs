@@ -7,7 +7,7 @@ use crate::format::FormatRef;
 /// formats share first.
 macro_rules! block_format {
     ($name:literal, ggml $id:literal, $elems:literal elements in $bytes:literal bytes,
-     planes [$($offset:literal .. $end:literal),+], $($glsl:literal),+) => {
+     planes [$($offset:literal .. $end:literal $(by $piece:literal of $step:literal)?),+], $($glsl:literal),+) => {
         pub(super) static FORMAT: crate::format::Format = crate::format::Format {
             name: $name,
             ggml_type: $id,
@@ -15,7 +15,7 @@ macro_rules! block_format {
             block_bytes: $bytes,
             decode: |block, values| decode_block(crate::bits::exactly(block), crate::bits::exactly_mut(values)),
             encode: |values, block| encode_block(crate::bits::exactly(values), crate::bits::exactly_mut(block)),
-            planes: &[$(crate::format::Plane { offset: $offset, len: $end - $offset }),+],
+            planes: &[$(crate::format::Plane::range($offset, $end)$(.by($piece, $step))?),+],
             glsl: concat!($(include_str!($glsl)),+),
             chunk: crate::format::number_of(concat!($(include_str!($glsl)),+), "#define CHUNK "),
             run: crate::format::number_of(concat!($(include_str!($glsl)),+), "#define RUN "),

@@ -13,7 +13,8 @@ use crate::bits::{f16_at, field};
 use crate::k_scales;
 use crate::rounding::{inverse, nearest};
 
-block_format!("Q4_K", ggml 12, 256 elements in 144 bytes, planes [0 .. 144], "../../k_scales.glsl", "q4_k.glsl");
+block_format!("Q4_K", ggml 12, 256 elements in 144 bytes,
+    planes [0 .. 16, 16 .. 144 by 16 of 32, 32 .. 144 by 16 of 32], "../../k_scales.glsl", "q4_k.glsl");
 
 #[inline(always)]
 fn decode_block(b: &[u8; 144], y: &mut [f32; 256]) {

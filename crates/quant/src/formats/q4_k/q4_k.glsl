@@ -1,4 +1,5 @@
-// Q4_K: a chunk is the 32 bytes j of a block's codes, 64 elements; the low nibbles are sub-block 2j, the high ones 2j + 1. One plane.
+// Q4_K: a chunk is the 32 bytes j of a block's codes, 64 elements; the low nibbles are sub-block 2j, the high ones 2j + 1. Planes:
+// heads, the first halves of all chunks' codes, the second ones: what the lanes of a load read lies side by side.
 #define CHUNK 64
 #define RUNS 2
 #define RUN 32
@@ -10,14 +11,13 @@
 
 struct Codes { uvec4 head; uvec4 q0; uvec4 q1; uint j; };
 
-uvec3 planes(uint blocks) { return uvec3(0); }
+uvec3 planes(uint blocks) { return blocks * uvec3(PLANE0_BYTES, PLANE0_BYTES + PLANE1_BYTES, 0); }
 
 uint chunk_base(uint chunk) { return 64 * chunk; }
 
 Codes load_chunk(uvec2 row, uvec3 plane, uint chunk) {
     UVec4In words = UVec4In(row);
-    uint j = chunk % 4, head = chunk / 4 * 9, codes = head + 1 + 2 * j;
-    return Codes(words.v[head], words.v[codes], words.v[codes + 1], j);
+    return Codes(words.v[chunk / 4], words.v[plane.x / 16 + chunk], words.v[plane.y / 16 + chunk], chunk % 4);
 }
 
 vec2 run_scale(Codes c, uint run) { return k_scale(c.head, c.j, run); }
@@ -42,8 +42,7 @@ struct Share { uint q0; uint q1; };
 
 Share load_share(uvec2 row, uvec3 plane, uint chunk, uint t) {
     U32In words = U32In(row);
-    uint codes = chunk / 4 * 36 + 4 + chunk % 4 * 8 + t;
-    return Share(words.v[codes], words.v[codes + 4]);
+    return Share(words.v[plane.x / 4 + 4 * chunk + t], words.v[plane.y / 4 + 4 * chunk + t]);
 }
 
 uint share_packed(Share s, uint run, uint i) {

@@ -1,8 +1,9 @@
 #version 460
 // All that decides over a single row's experts: its RMS norm, the router's logits and the logit of a shared expert's gate, the choice.
 //
-// Every workgroup norms the row for itself, as norm.comp does where a workgroup takes a group, and keeps it in shared memory; the first one stores it.
-// A subgroup computes a logit, its lanes splitting the row by quads. The workgroup that is the last to come chooses.
+// A workgroup computes LOGITS logits, all its invocations each: factor · Σ w·(x·norm), whose factor is known when the squares of x are summed. So all
+// that is read is asked for at once. The first workgroup stores the normed row, with the bits that norm.comp gives where a workgroup takes a group. The
+// one that is the last to come chooses.
 #include "types.glsl"
 #include "last.glsl"
 #include "order.glsl"
@@ -15,13 +16,15 @@ layout(constant_id = 3) const uint CHUNKS = 1; // of four columns, a lane that n
 layout(constant_id = 4) const uint QUADS = 1; // of a row
 layout(constant_id = 5) const bool GATE = false;
 layout(constant_id = 6) const bool BIAS = false;
+layout(constant_id = 7) const uint LOGITS = 1; // of a workgroup
+layout(constant_id = 8) const uint PARTS = 1; // LOGITS · subgroups
 
 layout(push_constant, scalar) uniform Push {
     Vec4In x;
     Vec4In norm;
-    Vec4In router;  // [expert][column]
+    uvec2 router;   // vec4 [expert][column]
     F32In bias;     // of the logits
-    Vec4In gate;    // of the shared expert
+    uvec2 gate;     // vec4, of the shared expert
     Vec4 normed;
     CommonF32 logits;
     F32 gate_logit;
@@ -33,7 +36,8 @@ layout(push_constant, scalar) uniform Push {
     float eps;
 } p;
 
-shared vec4 row[QUADS];
+// Of each logit each subgroup's part.
+shared float parts[PARTS];
 
 float logit(uint expert) {
     return p.logits.v[expert];
@@ -48,60 +52,49 @@ float square_sum(vec4 v, float sum) {
 
 #include "choose.glsl"
 
-// Quads that a lane loads before it waits.
-const uint AHEAD = 8;
-
 void main() {
-    // What is read later is on its way while the row is normed.
-    uint expert = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID, lane = gl_SubgroupInvocationID;
-    bool is_gate = GATE && expert == p.experts, any = expert < p.experts || is_gate;
-    uint matrix = is_gate ? 0 : min(expert, p.experts - 1) * QUADS;
-    vec4 w[AHEAD];
-    [[unroll]] for (uint i = 0; i < AHEAD; i++) {
-        uint at = matrix + min(lane + i * gl_SubgroupSize, QUADS - 1);
-        if (is_gate) w[i] = p.gate.v[at];
-        else w[i] = p.router.v[at];
-    }
-    float bias = BIAS ? p.bias.v[min(expert, p.experts - 1)] : 0.0;
-    vec4 x[CHUNKS], norm[CHUNKS];
-    float squares = 0.0;
+    vec4 x[CHUNKS], norm[CHUNKS], w[LOGITS][CHUNKS];
     [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
         uint c = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
         x[i] = p.x.v[min(c, QUADS - 1)];
         norm[i] = p.norm.v[min(c, QUADS - 1)];
         if (c >= QUADS) x[i] = vec4(0.0);
-        squares = square_sum(x[i], squares);
     }
-    float factor = 1.0 / sqrt(workgroup_sum(squares) / float(4 * QUADS) + p.eps);
-    [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
-        uint c = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
-        if (c >= QUADS) continue;
-        vec4 v = x[i] * factor;
-        v *= norm[i];
-        row[c] = v;
-        if (gl_WorkGroupID.x == 0) p.normed.v[c] = v;
-    }
-    barrier();
-
-    float sum = 0.0;
-    for (uint first = 0; first < QUADS; first += AHEAD * gl_SubgroupSize) {
-        [[unroll]] for (uint i = 0; i < AHEAD; i++) {
-            uint c = first + lane + i * gl_SubgroupSize;
-            if (c < QUADS) {
-                vec4 v = row[c];
-                [[unroll]] for (uint e = 0; e < 4; e++) sum = fma(w[i][e], v[e], sum);
-            }
-            c += AHEAD * gl_SubgroupSize;
-            if (c < QUADS) {
-                if (is_gate) w[i] = p.gate.v[matrix + c];
-                else w[i] = p.router.v[matrix + c];
-            }
+    const uint first = gl_WorkGroupID.x * LOGITS;
+    [[unroll]] for (uint e = 0; e < LOGITS; e++) {
+        bool is_gate = GATE && first + e == p.experts;
+        Vec4In matrix = Vec4In(is_gate ? p.gate : address_at(p.router, min(first + e, p.experts - 1), 16 * QUADS));
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+            w[e][i] = matrix.v[min(gl_LocalInvocationIndex + i * gl_WorkGroupSize.x, QUADS - 1)];
         }
     }
-    sum = subgroupAdd(sum);
-    if (any && subgroupElect()) {
-        if (is_gate) p.gate_logit.v[0] = sum;
-        else p.logits.v[expert] = BIAS ? sum + bias : sum;
+    float squares = 0.0;
+    [[unroll]] for (uint i = 0; i < CHUNKS; i++) squares = square_sum(x[i], squares);
+    [[unroll]] for (uint e = 0; e < LOGITS; e++) {
+        float sum = 0.0;
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+            vec4 v = x[i] * norm[i];
+            [[unroll]] for (uint j = 0; j < 4; j++) sum = fma(w[e][i][j], v[j], sum);
+        }
+        sum = subgroupAdd(sum);
+        if (subgroupElect()) parts[e * gl_NumSubgroups + gl_SubgroupID] = sum;
+    }
+    // Its barrier is that of the parts too.
+    float factor = 1.0 / sqrt(workgroup_sum(squares) / float(4 * QUADS) + p.eps);
+    if (gl_WorkGroupID.x == 0) {
+        [[unroll]] for (uint i = 0; i < CHUNKS; i++) {
+            uint c = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
+            vec4 v = x[i] * factor;
+            if (c < QUADS) p.normed.v[c] = v * norm[i];
+        }
+    }
+    const uint expert = first + gl_LocalInvocationIndex;
+    if (gl_LocalInvocationIndex < LOGITS && expert < p.experts + uint(GATE)) {
+        float sum = 0.0;
+        for (uint i = 0; i < gl_NumSubgroups; i++) sum += parts[gl_LocalInvocationIndex * gl_NumSubgroups + i];
+        sum *= factor;
+        if (expert == p.experts) p.gate_logit.v[0] = sum;
+        else p.logits.v[expert] = BIAS ? sum + p.bias.v[expert] : sum;
     }
 
     if (comes_last(p.done, 0, gl_NumWorkGroups.x) && gl_SubgroupID == 0) choose(0);

@@ -14,8 +14,10 @@ const OP: &str = "decide";
 
 pub(super) const KERNEL: Kernel = Kernel { stem: OP, bindings: 10, params_bytes: size_of::<Params>() as u32 };
 
-/// Columns of the row at most: it lies in shared memory.
+/// Columns of the row at most: they lie in registers.
 const COLUMNS: u32 = 4096;
+/// Logits of a workgroup at most, whose weights lie in registers.
+const MOST_LOGITS: u32 = 4;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -63,7 +65,7 @@ pub struct Args<'a> {
 /// Whether there is a kernel for rows of so many columns and so many experts, on a device with subgroups of so many lanes.
 ///
 /// # Errors
-/// [`Unsupported`] for rows that do not fit into shared memory, or are no whole quads.
+/// [`Unsupported`] for rows that are too long, or no whole quads.
 pub fn supports(lanes: u32, columns: u32, experts: u32) -> Result<(), Unsupported> {
     if columns == 0 || columns > COLUMNS || !columns.is_multiple_of(4) || experts == 0 || experts > 32 * lanes
     {
@@ -100,6 +102,8 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
     let gate_logit = gate.map(|g| g.logit.bytes(1)).transpose()?;
     let over_all = u32::from(order == RouteOrder::SoftmaxThenTopK { renormalise: false });
     let rows = experts + u32::from(gate.is_some());
+    // About a workgroup a multiprocessor: each reads the row.
+    let own = rows.div_ceil(k.policy().gemm.costs.units).clamp(1, MOST_LOGITS);
     let counter = k.counters(1)?;
     k.launch(
         rec,
@@ -114,6 +118,8 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 (4, quads),
                 (5, u32::from(gate.is_some())),
                 (6, u32::from(bias.is_some())),
+                (7, own),
+                (8, own * threads / lanes),
             ],
             bindings: &[
                 Binding::read(&x),
@@ -128,7 +134,7 @@ pub fn record(k: &Kernels, rec: &mut Recorder, label: &str, args: &Args<'_>) -> 
                 Binding::read_write(&counter),
             ],
             params: bytemuck::bytes_of(&Params { experts, top_k, over_all, eps }),
-            groups: [rows.div_ceil(threads / lanes), 1, 1],
+            groups: [rows.div_ceil(own), 1, 1],
             label,
         },
     )

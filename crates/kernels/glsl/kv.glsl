@@ -10,17 +10,13 @@ uint kv_row(U32In pages, uint sequence, uint max_pages, uint position, uint kv_h
 
 // f32 to f16, ties to even. A driver's own conversion may truncate.
 uint half_bits(float value) {
-    uint bits = floatBitsToUint(value);
-    uint sign = (bits >> 16) & 0x8000u;
+    uint bits = floatBitsToUint(value), sign = (bits >> 16) & 0x8000u;
     bits &= 0x7fffffffu;
-    if (bits > 0x7f800000u) return sign | 0x7e00u;
-    if (bits >= 0x47800000u) return sign | 0x7c00u;
-    if (bits < 0x38800000u) { // below 2^-14: a number of 2^-24, in integers (a driver's roundEven rounds 0.5 to 1)
-        uint mantissa = (bits & 0x7fffffu) | 0x800000u, shift = 126 - (bits >> 23);
-        if (shift > 24) return sign;
-        return sign | ((mantissa + (1u << (shift - 1)) - 1 + ((mantissa >> shift) & 1u)) >> shift);
-    }
-    return sign | ((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13);
+    // Below 2^-14 a number of 2^-24, as the sum with 1/2 is. Few instructions: attention has this sixteen times.
+    uint small = floatBitsToUint(uintBitsToFloat(bits) + 0.5) - 0x3f000000u;
+    uint normal = min((bits - 0x38000000u + 0xfffu + ((bits >> 13) & 1u)) >> 13, 0x7c00u);
+    uint rounded = bits < 0x38800000u ? small : normal;
+    return sign | (bits > 0x7f800000u ? 0x7e00u : rounded);
 }
 
 // Each type defines how it is read and written, in chunks of 8 elements:

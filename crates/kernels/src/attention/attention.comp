@@ -29,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 
 uint out_stride() { return p.out_stride_; }
 bool has_sinks() { return p.has_sinks_ != 0; }
-vec4 gated(uint head, uint column, vec4 result) { return result; }
+vec4 openings(uint head, uint column) { return vec4(1.0); }
 
 void prepare(uint heads) {
     for (uint i = gl_LocalInvocationIndex; i < HEADS * KEY_SIZE / 4; i += THREADS) {

@@ -65,9 +65,8 @@ uint own_row() { return kv_row(p.pages, info.sequence, p.max_pages, info.positio
 // Where a query head begins; its gate is the head behind it.
 uint query_at(uint head) { return row * (p.strides_qk & 0xffffu) + head * (GATED ? 2 * KEY_SIZE : KEY_SIZE); }
 
-vec4 gated(uint head, uint column, vec4 result) {
-    if (GATED) result *= sigmoid(load4(p.q, query_at(head) + KEY_SIZE + 4 * column, 4));
-    return result;
+vec4 openings(uint head, uint column) {
+    return GATED ? sigmoid(load4(p.q, query_at(head) + KEY_SIZE + 4 * column, 4)) : vec4(1.0);
 }
 
 // A head, normed and turned, becomes number `h` of `query`.

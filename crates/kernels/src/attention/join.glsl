@@ -66,13 +66,14 @@ Sums add_parts(uint head, uint first, uint end, uint column) {
     return all;
 }
 
-void write_result(uint head, uint column, Sums all) {
+// `by`: what the columns are multiplied with.
+void write_result(uint head, uint column, Sums all, vec4 by) {
     if (has_sinks()) {
         float sink = p.sinks.v[first_head + head];
         all = add(Sums(vec4(0.0), 0.0, exponent(sink)), all);
         all.sum += weight_of(sink, all.exponent);
     }
-    vec4 result = gated(first_head + head, column, normalise(all.value, all.sum));
+    vec4 result = normalise(all.value, all.sum) * by;
     uint o = row * out_stride() + (first_head + head) * VALUE_SIZE + 4 * column;
     [[unroll]] for (uint i = 0; i < 4; i++) p.out_.v[o + i] = result[i];
 }
@@ -82,7 +83,8 @@ void join_spans(uint heads, uint spans) {
     if (!last_of(0, spans)) return;
     for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
         uint head = i / COLUMNS, column = i % COLUMNS;
-        write_result(head, column, add_parts(head, max_blocks(), max_blocks() + spans, column));
+        vec4 by = openings(first_head + head, column);
+        write_result(head, column, add_parts(head, max_blocks(), max_blocks() + spans, column), by);
     }
 }
 
@@ -93,12 +95,14 @@ void join_blocks(uint heads, uint first, uint end, uint block) {
         if (!last_of(0, end - first)) return;
         for (uint i = gl_LocalInvocationIndex; i < heads * COLUMNS; i += THREADS) {
             uint head = i / COLUMNS, column = i % COLUMNS;
+            // Asked for with the parts.
+            vec4 by = openings(first_head + head, column);
             Sums all = NO_SUMS;
             for (uint span = first_span; span < end_span; span++) {
                 uint from = max(span * SPAN, first), to = min((span + 1) * SPAN, end);
                 all = add(all, add_parts(head, from - first, to - first, column));
             }
-            write_result(head, column, all);
+            write_result(head, column, all, by);
         }
         return;
     }

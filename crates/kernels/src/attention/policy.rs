@@ -331,11 +331,12 @@ pub fn split_candidates(k: &Kernels, shape: &Shape) -> Vec<Split> {
     };
     add(&own);
     for threads in [128, 256] {
-        for heads in [2, 4] {
-            for (ahead, at_once) in [(4, 64), (8, 32), (8, 64), (8, 128)] {
-                add(&AttentionPolicy { threads, heads, ahead, at_once, ..own });
-            }
+        for heads in [1, 2, 4] {
+            add(&AttentionPolicy { threads, heads, ..own });
         }
+    }
+    for (ahead, at_once) in [(4, 64), (8, 32), (8, 64), (8, 128)] {
+        add(&AttentionPolicy { ahead, at_once, ..own });
     }
     all
 }

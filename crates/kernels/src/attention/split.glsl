@@ -8,7 +8,7 @@
 // `window` (0: none), `scale` and `softcap` (0: none), defines OWN_KEYS (how many heads `query` has besides the workgroup's), and then
 //     uint out_stride();
 //     bool has_sinks();
-//     vec4 gated(uint head, uint column, vec4 result);         // four columns of a head's result, as they are stored
+//     vec4 openings(uint head, uint column);       // what four columns of a head's result are multiplied with
 //     void prepare(uint heads);                    // the queries to `query`, and what `own_key` and `own_value` need
 //     KvChunk own_key(KvChunk bits, uint key, uint chunk);     // what stands in the cache of a key of the block, or will
 //     KvChunk own_value(KvChunk bits, uint key, uint chunk);
@@ -67,7 +67,7 @@ uint base, first_key, last_key;
 
 uint out_stride();
 bool has_sinks();
-vec4 gated(uint head, uint column, vec4 result);
+vec4 openings(uint head, uint column);
 void prepare(uint heads);
 KvChunk own_key(KvChunk bits, uint key, uint chunk);
 KvChunk own_value(KvChunk bits, uint key, uint chunk);
@@ -193,7 +193,7 @@ void store_span(uint heads) {
     [[unroll]] for (uint n = 0; n < ITEMS; n++) {
         uint i = gl_LocalInvocationIndex + n * THREADS, h = i / COLUMNS, column = i % COLUMNS;
         if (h >= heads) continue;
-        if (gl_NumWorkGroups.x == 1) write_result(h, column, span_sums[n]);
+        if (gl_NumWorkGroups.x == 1) write_result(h, column, span_sums[n], openings(first_head + h, column));
         else store_part(h, gl_WorkGroupID.x, column, span_sums[n]);
     }
 }
@@ -220,6 +220,7 @@ void weigh_block(uint block, uint heads, bool more) {
     }
     store_partials();
     store_values(0);
+    if (PART_CHUNKS < VALUE_CHUNKS) load_values(PART_CHUNKS);
     uint first = first_key, last = last_key;
     if (more) take_block(block + 1);
     barrier();
@@ -260,8 +261,8 @@ void main() {
         compute_values(heads, 0);
         for (uint chunk = PART_CHUNKS; chunk < VALUE_CHUNKS; chunk += PART_CHUNKS) {
             barrier();
-            load_values(chunk);
             store_values(chunk);
+            if (chunk + PART_CHUNKS < VALUE_CHUNKS) load_values(chunk + PART_CHUNKS);
             barrier();
             compute_values(heads, 2 * chunk);
         }

@@ -15,7 +15,7 @@ fn options(kv_type: KvType) -> LoadOptions {
 /// The integer dot products of few rows, against the fixtures' logits.
 #[test]
 fn few_rows_are_within_the_tolerance() {
-    let all = ["llama", "qwen2", "qwen3", "gemma3"].into_iter().flat_map(fixtures);
+    let all = ["llama", "qwen2", "qwen3", "gemma3", "gemma4"].into_iter().flat_map(fixtures);
     for fixture in all.filter(|f| f.quant != "f16" && (f.quant == "q4_k_m" || f.name == "qwen3")) {
         let mut engine = vulkan(&fixture.model, &options(KvType::F32));
         assert_eq!((engine.summary().policy, engine.prefill_path().policy), ("fast", "fast"));

@@ -145,13 +145,15 @@ pub struct DotShape {
     pub subgroups: u32,
     /// As `subgroups`, where rows are longer than [`DotShape::LONG`]: more of x is to be rounded.
     pub long_subgroups: u32,
+    /// Weight rows of a team of each matrix, and subgroups, of such rows where there is a gate.
+    pub long_gated: [u32; 2],
     /// Codes are loaded a chunk ahead.
     pub ahead: bool,
 }
 
 impl DotShape {
     /// Elements of a long row.
-    pub const LONG: u32 = 8192;
+    pub const LONG: u32 = 4096;
 }
 
 impl DotPolicy {
@@ -256,10 +258,24 @@ fn gemv(class: DeviceClass) -> GemvPolicy {
 }
 
 fn dot(class: DeviceClass) -> DotPolicy {
-    const ONE: DotShape =
-        DotShape { up_to: 1, rows: 2, columns: 1, subgroups: 8, long_subgroups: 8, ahead: true };
-    const FEW: DotShape =
-        DotShape { up_to: 8, rows: 2, columns: 8, subgroups: 8, long_subgroups: 8, ahead: false };
+    const ONE: DotShape = DotShape {
+        up_to: 1,
+        rows: 2,
+        columns: 1,
+        subgroups: 8,
+        long_subgroups: 8,
+        long_gated: [1, 8],
+        ahead: true,
+    };
+    const FEW: DotShape = DotShape {
+        up_to: 8,
+        rows: 2,
+        columns: 8,
+        subgroups: 8,
+        long_subgroups: 8,
+        long_gated: [1, 8],
+        ahead: false,
+    };
     let card = DotPolicy {
         lanes: 32,
         bytes: 2,
@@ -277,8 +293,16 @@ fn dot(class: DeviceClass) -> DotPolicy {
             busy_groups: 128,
             most_batches: 36,
             shapes: &[
-                DotShape { rows: 1, subgroups: 16, long_subgroups: 32, ..ONE },
-                DotShape { up_to: 4, columns: 4, subgroups: 16, long_subgroups: 16, ahead: true, ..FEW },
+                DotShape { rows: 1, subgroups: 16, long_subgroups: 32, long_gated: [2, 12], ..ONE },
+                DotShape {
+                    up_to: 4,
+                    columns: 4,
+                    subgroups: 16,
+                    long_subgroups: 16,
+                    long_gated: [1, 16],
+                    ahead: true,
+                    ..FEW
+                },
                 FEW,
             ],
             ..card
@@ -296,6 +320,7 @@ fn dot(class: DeviceClass) -> DotPolicy {
                 columns: 8,
                 subgroups: 2,
                 long_subgroups: 2,
+                long_gated: [1, 2],
                 ahead: false,
             }],
             ..card

@@ -167,6 +167,21 @@ pub struct InputNorm {
     pub weight: WeightId,
     /// Added to the mean of squares.
     pub eps: f32,
+    /// What is done first: the product's input is what a sublayer gave.
+    pub sublayer: Option<Sublayer>,
+}
+
+/// The end of a sublayer whose output is normed before it is added: (`RmsNorm` + `row`) · `scale`, done by the products that read the norm behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sublayer {
+    /// Of the norm before the sum.
+    pub weight: WeightId,
+    /// The row before the sublayer.
+    pub row: Cols,
+    /// The factor behind the sum.
+    pub scale: Option<WeightId>,
+    /// The row behind the sublayer: one of the products stores it.
+    pub out: Option<Cols>,
 }
 
 impl Call {
@@ -174,11 +189,13 @@ impl Call {
     pub fn reads(&self) -> Vec<Cols> {
         match *self {
             Call::Embed { .. } => vec![],
+            Call::Linear { x, norm, residual, .. } => {
+                [x].into_iter().chain(residual).chain(row_before(norm)).collect()
+            }
+            Call::GatedLinear { x, norm, .. } => [x].into_iter().chain(row_before(norm)).collect(),
             Call::RmsNorm { x, .. }
             | Call::L2Norm { x, .. }
             | Call::Convert { x, .. }
-            | Call::Linear { x, residual: None, .. }
-            | Call::GatedLinear { x, .. }
             | Call::Decide { x, .. }
             | Call::Rope { x, .. }
             | Call::AddBias { x, .. }
@@ -186,7 +203,6 @@ impl Call {
             | Call::Softcap { x, .. }
             | Call::Slice { x, .. }
             | Call::Conv { x, .. } => vec![x],
-            Call::Linear { x, residual: Some(r), .. } => vec![x, r],
             Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::reads).collect(),
             Call::GatedRmsNorm { x, gate, .. } => vec![x, gate],
             Call::Add { a, b, .. } => vec![a, b],
@@ -220,12 +236,13 @@ impl Call {
             Call::Chain { ref stages, .. } => stages.iter().flat_map(Stage::writes).collect(),
             Call::GatedRmsNorm { out, packed, .. } => [out].into_iter().chain(packed).collect(),
             Call::Conv { out, norms: Some(n), .. } => vec![out, n.q, n.k],
+            Call::Linear { norm, out, .. } | Call::GatedLinear { norm, out, .. } => {
+                [out].into_iter().chain(norm.and_then(|n| n.sublayer?.out)).collect()
+            }
             Call::Embed { out, .. }
             | Call::RmsNorm { out, .. }
             | Call::L2Norm { out, .. }
             | Call::Convert { out, .. }
-            | Call::Linear { out, .. }
-            | Call::GatedLinear { out, .. }
             | Call::Rope { out, .. }
             | Call::AttentionInput { out, .. }
             | Call::Attention { out, .. }
@@ -307,4 +324,8 @@ impl Call {
             Call::DeltaNet { .. } => "delta_net",
         }
     }
+}
+
+fn row_before(norm: Option<InputNorm>) -> Option<Cols> {
+    norm.and_then(|n| Some(n.sublayer?.row))
 }

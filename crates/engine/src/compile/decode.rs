@@ -79,7 +79,7 @@ struct RowNorm {
 fn row_norm(call: &Call, normed: Cols) -> Option<RowNorm> {
     match *call {
         Call::RmsNorm { x, weight: Some(weight), group, eps, out } if out == normed && group == x.width => {
-            Some(RowNorm { x, norm: InputNorm { weight, eps }, gate: None })
+            Some(RowNorm { x, norm: InputNorm { weight, eps, sublayer: None }, gate: None })
         }
         Call::Chain { ref stages, eps, .. } => match stages[..] {
             [Stage::Load { x }, Stage::StoreNormed { weight, scale: None, out }, ref rest @ ..]
@@ -90,7 +90,7 @@ fn row_norm(call: &Call, normed: Cols) -> Option<RowNorm> {
                     &[Stage::Dot { weight, out }] => Some((weight, out)),
                     _ => return None,
                 };
-                Some(RowNorm { x, norm: InputNorm { weight, eps }, gate })
+                Some(RowNorm { x, norm: InputNorm { weight, eps, sublayer: None }, gate })
             }
             _ => None,
         },

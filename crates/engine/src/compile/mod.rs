@@ -18,7 +18,7 @@ mod tests;
 mod work;
 
 use crate::{Products, Unsupported};
-pub use call::{Call, InputNorm};
+pub use call::{Call, InputNorm, Sublayer};
 pub use chain::Stage;
 use experts::Choices;
 use scratch::Alias;
@@ -226,6 +226,9 @@ impl<'a> Compiler<'a> {
         }
         if single {
             fold::norms(plan, &mut steps);
+            if shape.rows == 1 {
+                fold::sublayers(plan, &mut steps);
+            }
         }
         let aliases: Vec<Alias> = plan.ops.iter().filter_map(|node| logit_rows(&node.op, shape)).collect();
         // A choice's lists follow its rows.

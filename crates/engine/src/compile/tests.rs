@@ -176,6 +176,26 @@ fn integer_products_norm_their_rows() {
     assert!(apart.steps.iter().any(|s| s.label == "attn_norm"), "without fusion each operation is a call");
 }
 
+/// So is one of Gemma's: what norms and sums are between the products is done by those that read it, and one of them stores the row.
+#[test]
+fn integer_products_end_sublayers() {
+    let file = zinc_testkit::fixtures("gemma4").into_iter().find(|f| f.quant == "q4_k_m").unwrap();
+    let plan = Model::from_gguf(&Gguf::open(&file.model).unwrap()).unwrap().plan;
+    let one = fast(&plan, true, 1, 1);
+    let chains = |s: &Schedule| s.steps.iter().filter(|s| s.call.name() == "chain").count();
+    let layers = plan.ops.iter().filter_map(|n| n.layer).max().unwrap() as usize + 1;
+    assert_eq!(chains(&one), 1, "the norm behind the last layer is the head's own: {:?}", names(&one, 1));
+    assert_eq!(chains(&fast(&plan, true, 2, 2)), 2 * layers, "several rows have chains");
+    let stored: Vec<_> = (one.steps.iter())
+        .filter_map(|s| match s.call {
+            Call::Linear { norm, .. } | Call::GatedLinear { norm, .. } => norm?.sublayer?.out,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(stored.len(), 2 * layers - 1, "each row is stored once");
+    assert!(stored.iter().all(|out| one.steps.iter().any(|s| s.call.reads().contains(out))));
+}
+
 #[test]
 fn the_last_layer_computes_rows_without_logits_only_for_its_cache() {
     for name in ARCHITECTURES {

@@ -95,8 +95,17 @@ impl<'a> Recording<'a> {
         Weights { slice: self.vector(w), format: weight.format, m: weight.m, k: weight.k }
     }
 
-    fn input_norm(&self, norm: Option<InputNorm>) -> Option<gemv::InputNorm<'a>> {
-        norm.map(|n| gemv::InputNorm { weight: self.vector(n.weight), eps: n.eps })
+    fn input_norm(&self, norm: Option<InputNorm>) -> Result<Option<gemv::InputNorm<'a>>, Error> {
+        let Some(InputNorm { weight, eps, sublayer }) = norm else { return Ok(None) };
+        let sublayer = sublayer.map(|s| {
+            Ok::<_, Error>(gemv::Sublayer {
+                weight: self.vector(s.weight),
+                row: self.mat(s.row)?,
+                scale: s.scale.map(|w| self.vector(w)),
+                out: s.out.map(|out| self.mat(out)).transpose()?,
+            })
+        });
+        Ok(Some(gemv::InputNorm { weight: self.vector(weight), eps, sublayer: sublayer.transpose()? }))
     }
 
     pub(super) fn cache(&self, id: KvId) -> KvCache<'a> {
@@ -208,7 +217,7 @@ impl<'a> Recording<'a> {
                     weights,
                     up: None,
                     x,
-                    norm: self.input_norm(norm),
+                    norm: self.input_norm(norm)?,
                     columns: rows,
                     epilogue,
                     out,
@@ -220,7 +229,7 @@ impl<'a> Recording<'a> {
                     (self.matrix(gate), Some((kind.into(), self.matrix(up))), Epilogue::default());
                 let (x, out) = (self.mat(x)?, self.mat(out)?);
                 let args =
-                    gemv::Args { weights, up, x, norm: self.input_norm(norm), columns: rows, epilogue, out };
+                    gemv::Args { weights, up, x, norm: self.input_norm(norm)?, columns: rows, epilogue, out };
                 product::record(k, rec, label, &args, product(step)?, self.work(step)?.as_ref())?;
             }
             Call::Rope { x, head_size, table, pairing, out } => {

@@ -14,6 +14,9 @@
 // chunk's successor are loaded before the chunk's own are used (AHEAD), the first ones before x is rounded. With NORM the factor is the RMS norm of
 // x: what is rounded is x times the norm's weight, its squares are summed on the way, and sums are divided by their root in the end. So no dispatch
 // comes before that only norms.
+// With SUBLAYER x is what a sublayer gave, and what is normed and multiplied is the row behind it: rms_norm(x)·w + row, times a factor where there
+// is one. Every workgroup computes it, the first one stores it. Operands have the places of others that are not there: bias is w, residual the row,
+// choice the result, up the factor.
 // With EXPERTS columns are slots of rows (expert_slots.glsl).
 #include "types.glsl"
 #include "decode.glsl"
@@ -40,6 +43,10 @@ layout(constant_id = 15) const uint SLOTS = 1;
 layout(constant_id = 16) const bool NORM = false; // all of x is staged at once
 layout(constant_id = 17) const uint SQUARES = 1; // with NORM, COLUMNS · BLOCKS
 layout(constant_id = 18) const uint BLOCKS = 1; // with NORM, 32 elements each, of a column
+layout(constant_id = 19) const bool WHOLE = false; // all of x is staged at once: what stages parts is not in the loop, nor in its registers
+layout(constant_id = 20) const bool SUBLAYER = false; // with NORM, of one column: x is what a sublayer gave, see below
+layout(constant_id = 21) const bool SUBLAYER_SCALE = false;
+layout(constant_id = 22) const bool SUBLAYER_OUT = false;
 
 #ifdef GATE_YES
 const uint MATRICES = 2;
@@ -87,7 +94,7 @@ shared uvec4 staged[STAGED];
 shared vec2 scales[SCALES];
 
 // Of each 32 elements the sum of squares; of each column what its sums are to be multiplied with.
-shared float squares[SQUARES];
+shared float squares[SQUARES * (SUBLAYER ? 2 : 1)];
 shared float factors[COLUMNS];
 
 // Sums of products begin as the bits of 1.5 · 2^23: what is added then is the float's mantissa, as long as it is below 2^22. So integers become
@@ -104,9 +111,56 @@ vec4 load_x(uint column, uint i) {
     return vec4(p.x.v[at], p.x.v[at + 1], p.x.v[at + 2], p.x.v[at + 3]);
 }
 
-vec4 load_norm(uint i) {
-    if (ALIGNED) return Vec4In(p.norm).v[i / 4];
-    return vec4(p.norm.v[i], p.norm.v[i + 1], p.norm.v[i + 2], p.norm.v[i + 3]);
+vec4 load_of(F32In from, uint i) {
+    if (ALIGNED) return Vec4In(from).v[i / 4];
+    return vec4(from.v[i], from.v[i + 1], from.v[i + 2], from.v[i + 3]);
+}
+
+// Of x, w and the row the 8 elements that the invocation rounds first.
+vec4 sublayer_first[6];
+float sublayer_factor, sublayer_scale = 1.0;
+
+// Sums the squares of x, in an order that depends on K alone.
+void begin_sublayer() {
+    const uint self = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+    for (uint i = self; i < p.k / 8; i += gl_WorkGroupSize.x) {
+        const vec4 a = load_x(0, 8 * i), b = load_x(0, 8 * i + 4);
+        if (i == self) {
+            [[unroll]] for (uint j = 0; j < 2; j++) {
+                sublayer_first[j] = j == 0 ? a : b;
+                sublayer_first[2 + j] = load_of(p.bias, 8 * i + 4 * j);
+                sublayer_first[4 + j] = load_of(p.residual, 8 * i + 4 * j);
+            }
+        }
+        float square = dot(a, a) + dot(b, b);
+        square += subgroupShuffleXor(square, 1);
+        square += subgroupShuffleXor(square, 2);
+        if (i % 4 == 0) squares[SQUARES + i / 4] = square;
+    }
+    if (SUBLAYER_SCALE) sublayer_scale = F32In(p.up).v[0];
+    barrier();
+    float sum = 0.0;
+    for (uint i = gl_SubgroupInvocationID; i < p.k / 32; i += gl_SubgroupSize) sum += squares[SQUARES + i];
+    sublayer_factor = 1.0 / sqrt(subgroupAdd(sum) / float(p.k) + p.eps);
+}
+
+// Elements 8 · i + 4 · j … of the row behind the sublayer.
+vec4 behind_sublayer(uint i, uint j, bool first) {
+    const uint at = 8 * i + 4 * j;
+    vec4 x = sublayer_first[j], w = sublayer_first[2 + j], row = sublayer_first[4 + j];
+    if (!first) {
+        x = load_x(0, at);
+        w = load_of(p.bias, at);
+        row = load_of(p.residual, at);
+    }
+    x = x * sublayer_factor * w;
+    precise vec4 sum = x + row;
+    const vec4 result = sum * sublayer_scale;
+    if (SUBLAYER_OUT && folded_group() == 0) {
+        if (ALIGNED) Vec4(uvec2(p.choice)).v[at / 4] = result;
+        else for (uint e = 0; e < 4; e++) F32(uvec2(p.choice)).v[at + e] = result[e];
+    }
+    return result;
 }
 
 // The low bytes of four words.
@@ -118,53 +172,58 @@ uint greatest(uvec4 v) {
     return max(max(v.x, v.y), max(v.z, v.w));
 }
 
-// Rounds 8 elements of x a lane, the scale's 32 by 4 lanes: chunks first … first + count.
+// Rounds 8 elements of x a lane, the scale's 32 by 4 lanes: elements 8 · i … of the stage.
+void round_x(uint column, uint i, vec4 a, vec4 b) {
+#if RUN == RUN_STRIDE
+    const uint place = 8 * i / CHUNK, piece = i / 2 % PIECES, run = 8 * i % CHUNK / RUN;
+#else
+    // Two chunks lie in each other's gaps.
+    const uint place = i / (2 * CHUNK / 8) * 2 + i / 2 % 2, piece = i / 4 % RUNS, run = piece;
+#endif
+    if (NORM) {
+        float square = dot(a, a) + dot(b, b);
+        square += subgroupShuffleXor(square, 1);
+        square += subgroupShuffleXor(square, 2);
+        if (i % 4 == 0) squares[column * BLOCKS + i / 4] = square;
+        a *= load_of(p.norm, 8 * i);
+        b *= load_of(p.norm, 8 * i + 4);
+    }
+    // By their bits, so that what is not a number is the greatest.
+    uint most = max(greatest(floatBitsToUint(a) & 0x7FFFFFFFu), greatest(floatBitsToUint(b) & 0x7FFFFFFFu));
+    most = max(most, subgroupShuffleXor(most, 1));
+    most = max(most, subgroupShuffleXor(most, 2));
+    const float limit = BYTES == 1 ? 127.0 : 32639.0, peak = uintBitsToFloat(most);
+    const float inverse = peak >= 1e-30 ? limit / peak : 0.0;
+    uvec4 low = floatBitsToUint(fma(a, vec4(inverse), vec4(12582912.0)));
+    uvec4 high = floatBitsToUint(fma(b, vec4(inverse), vec4(12582912.0)));
+    uint sum = low.x + low.y + low.z + low.w + high.x + high.y + high.z + high.w - 8 * uint(ZERO);
+    sum += subgroupShuffleXor(sum, 1);
+    if (RUN == 32) sum += subgroupShuffleXor(sum, 2);
+    const uint at = (column * BYTES * PIECES + piece) * PITCH + place, word = i % 2 * 2;
+    if (BYTES == 1) {
+        staged[at][word] = pack(low);
+        staged[at][word + 1] = pack(high);
+    } else {
+        // Byte 1 after half a step of it is added, byte 0 as signed.
+        staged[at][word] = pack((low + 128u) >> 8);
+        staged[at][word + 1] = pack((high + 128u) >> 8);
+        staged[at + PIECES * PITCH][word] = pack(low);
+        staged[at + PIECES * PITCH][word + 1] = pack(high);
+    }
+    if (i % (RUN / 8) == 0) {
+        const float scale = peak / limit;
+        scales[(column * RUNS + run) * PITCH + place] = vec2(scale, scale * summed(int(sum) + ZERO));
+    }
+}
+
+// Rounds the chunks first … first + count.
 void stage_x(uint first, uint count) {
-    barrier();
     const uint self = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
+    barrier();
     for (uint column = 0; column < COLUMNS; column++) {
         for (uint i = self; i < count * (CHUNK / 8); i += gl_WorkGroupSize.x) {
-#if RUN == RUN_STRIDE
-            const uint place = 8 * i / CHUNK, piece = i / 2 % PIECES, run = 8 * i % CHUNK / RUN;
-#else
-            // Two chunks lie in each other's gaps.
-            const uint place = i / (2 * CHUNK / 8) * 2 + i / 2 % 2, piece = i / 4 % RUNS, run = piece;
-#endif
-            vec4 a = load_x(column, first * CHUNK + 8 * i), b = load_x(column, first * CHUNK + 8 * i + 4);
-            if (NORM) {
-                float square = dot(a, a) + dot(b, b);
-                square += subgroupShuffleXor(square, 1);
-                square += subgroupShuffleXor(square, 2);
-                if (i % 4 == 0) squares[column * BLOCKS + i / 4] = square;
-                a *= load_norm(8 * i);
-                b *= load_norm(8 * i + 4);
-            }
-            // By their bits, so that what is not a number is the greatest.
-            uint most = max(greatest(floatBitsToUint(a) & 0x7FFFFFFFu), greatest(floatBitsToUint(b) & 0x7FFFFFFFu));
-            most = max(most, subgroupShuffleXor(most, 1));
-            most = max(most, subgroupShuffleXor(most, 2));
-            const float limit = BYTES == 1 ? 127.0 : 32639.0, peak = uintBitsToFloat(most);
-            const float inverse = peak >= 1e-30 ? limit / peak : 0.0;
-            uvec4 low = floatBitsToUint(fma(a, vec4(inverse), vec4(12582912.0)));
-            uvec4 high = floatBitsToUint(fma(b, vec4(inverse), vec4(12582912.0)));
-            uint sum = low.x + low.y + low.z + low.w + high.x + high.y + high.z + high.w - 8 * uint(ZERO);
-            sum += subgroupShuffleXor(sum, 1);
-            if (RUN == 32) sum += subgroupShuffleXor(sum, 2);
-            const uint at = (column * BYTES * PIECES + piece) * PITCH + place, word = i % 2 * 2;
-            if (BYTES == 1) {
-                staged[at][word] = pack(low);
-                staged[at][word + 1] = pack(high);
-            } else {
-                // Byte 1 after half a step of it is added, byte 0 as signed.
-                staged[at][word] = pack((low + 128u) >> 8);
-                staged[at][word + 1] = pack((high + 128u) >> 8);
-                staged[at + PIECES * PITCH][word] = pack(low);
-                staged[at + PIECES * PITCH][word + 1] = pack(high);
-            }
-            if (i % (RUN / 8) == 0) {
-                const float scale = peak / limit;
-                scales[(column * RUNS + run) * PITCH + place] = vec2(scale, scale * summed(int(sum) + ZERO));
-            }
+            if (SUBLAYER) round_x(column, i, behind_sublayer(i, 0, i == self), behind_sublayer(i, 1, i == self));
+            else round_x(column, i, load_x(column, first * CHUNK + 8 * i), load_x(column, first * CHUNK + 8 * i + 4));
         }
     }
     barrier();
@@ -267,6 +326,7 @@ void main() {
     Codes codes[ALL_ROWS];
     FIND_ROWS(batch)
     LOAD(codes, 0)
+    if (SUBLAYER) begin_sublayer();
     stage_x(0, min(STAGE * LANES, chunks));
     if (NORM) find_factors();
     float sums[PADDED];
@@ -306,6 +366,6 @@ void main() {
         batch = next_batch;
         step = next;
         // Where x is longer than the stage, all subgroups go on to its next part together.
-        if (STAGE < steps && step % STAGE == 0) stage_x(step * LANES, min(STAGE * LANES, chunks - step * LANES));
+        if (!WHOLE && step % STAGE == 0) stage_x(step * LANES, min(STAGE * LANES, chunks - step * LANES));
     }
 }

@@ -73,6 +73,10 @@ fn record_columns(
         (16, flag(operands.norm.is_some())),
         (17, if operands.norm.is_some() { tile.columns * blocks } else { 1 }),
         (18, blocks),
+        (19, flag(whole)),
+        (20, flag(operands.sublayer.is_some())),
+        (21, flag(operands.sublayer.as_ref().is_some_and(|s| s.scale.is_some()))),
+        (22, flag(operands.sublayer.as_ref().is_some_and(|s| s.out.is_some()))),
     ];
     let batches = m.div_ceil(tile.batch_rows(kernels.subgroup_size()));
     let groups = if whole { batches.div_ceil(tile.batches) } else { batches };

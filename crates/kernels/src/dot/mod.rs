@@ -13,6 +13,7 @@
 
 mod dot_op;
 pub(crate) mod reference;
+mod sublayer_suite;
 mod suite;
 mod tile;
 

@@ -29,12 +29,13 @@ pub fn suite(kernels: &Kernels) -> Vec<CaseResult> {
     }
     epilogues(&mut s);
     norms(&mut s);
+    super::sublayer_suite::cases(&mut s);
     many_rows(&mut s);
     not_numbers(&mut s);
     s.finish()
 }
 
-fn chosen(
+pub(super) fn chosen(
     s: &Suite<'_>,
     format: FormatRef,
     m: usize,
@@ -61,12 +62,12 @@ fn run(s: &Suite<'_>, w: &Matrix, x: &Placed, columns: usize, tile: Tile) -> Res
     Ok(out)
 }
 
-fn bounds(w: &Matrix, x: &Host, bytes: u32) -> Vec<Vec<Bounded>> {
+pub(super) fn bounds(w: &Matrix, x: &Host, bytes: u32) -> Vec<Vec<Bounded>> {
     bounded(w.format, &w.file, w.k, &x.rows().collect::<Vec<_>>(), bytes)
 }
 
 /// Holds a result against the bound of its error.
-fn check(s: &Suite<'_>, out: &Placed, want: &[Vec<Bounded>]) -> Result<Host, Failure> {
+pub(super) fn check(s: &Suite<'_>, out: &Placed, want: &[Vec<Bounded>]) -> Result<Host, Failure> {
     let got = s.read(out)?;
     let values = want.iter().flatten().map(|p| p.value as f32).collect();
     compare(&got, &Host { width: got.width, data: values }, |_, c, r| want[c][r].error as f32)?;
@@ -142,15 +143,26 @@ fn gates(s: &mut Suite<'_>, format: FormatRef) {
         let tile = fitted(Tile { bytes: 2, ..chosen(s, format, m, k, columns, true)? }, format, k);
         s.run(|rec| record(s.kernels(), rec, "dot", &args, tile))?;
         let flat = |w: &Matrix| bounds(w, &x, 2).into_iter().flatten().collect::<Vec<_>>();
-        let pairs: Vec<(Bounded, Bounded)> = flat(&gate).into_iter().zip(flat(&up)).collect();
-        let want = pairs.iter().map(|(g, u)| gated(kind, g.value, u.value) as f32).collect();
-        // The errors of both products, the steepest slope of the activations being below 1.2, and the activation's own.
-        s.compare(&out, &Host { width: m, data: want }, |_, c, r| {
-            let (g, u) = pairs[c * m + r];
-            let products = 1.2 * g.error * (u.value.abs() + u.error) + 1.2 * g.value.abs() * u.error;
-            (products + f64::from(tolerance::ACTIVATION_REL) * (g.value * u.value).abs()) as f32
-        })
+        check_gated(s, &out, kind, &flat(&gate), &flat(&up))
     });
+}
+
+/// Holds activated products against the errors of both, the steepest slope of the activations being below 1.2, and the activation's own.
+pub(super) fn check_gated(
+    s: &Suite<'_>,
+    out: &Placed,
+    kind: Gate,
+    gate: &[Bounded],
+    up: &[Bounded],
+) -> Result<(), Failure> {
+    let pairs: Vec<(&Bounded, &Bounded)> = gate.iter().zip(up).collect();
+    let want = pairs.iter().map(|(g, u)| gated(kind, g.value, u.value) as f32).collect();
+    let m = out.mat().width as usize;
+    s.compare(out, &Host { width: m, data: want }, |_, c, r| {
+        let (g, u) = pairs[c * m + r];
+        let products = 1.2 * g.error * (u.value.abs() + u.error) + 1.2 * g.value.abs() * u.error;
+        (products + f64::from(tolerance::ACTIVATION_REL) * (g.value * u.value).abs()) as f32
+    })
 }
 
 /// Tiles of all kinds: (lanes, bytes, rows, columns, subgroups, stage, batches, ahead), of 1, 3 and 5 columns. Those that agree in lanes and bytes
@@ -251,7 +263,7 @@ fn norms(s: &mut Suite<'_>) {
                 weights: w.weights(),
                 up: None,
                 x: placed.mat(),
-                norm: Some(InputNorm { weight: &weight, eps }),
+                norm: Some(InputNorm { weight: &weight, eps, sublayer: None }),
                 columns: columns as u32,
                 epilogue: Epilogue { bias: None, residual: Some(residuals.mat()) },
                 out: out.mat(),

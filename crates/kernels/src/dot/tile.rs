@@ -32,6 +32,8 @@ pub struct Tile {
 const LOADED: u32 = 64;
 /// Subgroups from which on a workgroup may have fewer or more, for all multiprocessors to have as much.
 const BALANCED: u32 = 12;
+/// Bytes of a lane's chunk, of two rows at most, whose successor's registers there are beside it in the largest workgroups.
+const AHEAD_BYTES: usize = 40;
 /// Invocations of a workgroup.
 const MOST_INVOCATIONS: u32 = 1024;
 /// Columns of a workgroup at most.
@@ -137,12 +139,18 @@ impl Tile {
             bytes: dot.bytes,
             rows,
             columns,
-            subgroups: if k > DotShape::LONG { shape.long_subgroups } else { shape.subgroups },
+            subgroups: shape.subgroups,
             stage: 1,
             batches: 1,
             ahead: shape.ahead,
         };
         let batches = |tile: &Tile| groups.saturating_mul(m.div_ceil(tile.batch_rows(policy.subgroup_size)));
+        if k > DotShape::LONG && few_batches(policy, batches(&tile)) {
+            match gated {
+                true => [tile.rows, tile.subgroups] = shape.long_gated,
+                false => tile.subgroups = shape.long_subgroups,
+            }
+        }
         while batches(&tile) < dot.busy_groups && (tile.rows > 1 || tile.subgroups > 4) {
             if tile.rows > 1 { tile.rows /= 2 } else { tile.subgroups = (tile.subgroups / 2).max(4) }
         }
@@ -151,6 +159,7 @@ impl Tile {
         let single = tile.columns == 1 && tile.rows == 1;
         if single && !tile.holds(format, k) && batches(&tile) > policy.gemm.costs.units {
             tile.rows = 2;
+            tile.ahead &= format.chunk as usize * format.block_bytes <= AHEAD_BYTES * format.block_elems;
         }
         tile.balanced(policy, class, groups)
     }
@@ -163,8 +172,8 @@ impl Tile {
         let most = (own * 4 / 3).min(MOST_INVOCATIONS / policy.subgroup_size.max(1));
         // A vocabulary's workgroups are even as they are, and two of 512 invocations stream better there than one of 672: Gemma's 262,144 rows
         // took 343 us with these and 294 with those.
-        let few = all(&self).div_ceil(policy.dot.busy_groups) <= policy.dot.most_batches;
-        let range = if own >= BALANCED && few { own * 5 / 8..=most } else { own..=own };
+        let range =
+            if own >= BALANCED && few_batches(policy, all(&self)) { own * 5 / 8..=most } else { own..=own };
         let tiles = range.map(|subgroups| {
             let tile = Tile { subgroups, ..self };
             Tile { batches: tile.even_batches(policy, class.format, class.k, all(&tile)), ..tile }
@@ -254,6 +263,11 @@ impl Tile {
     }
 }
 
+/// Whether a workgroup can take all the batches that a multiprocessor has, of `all`: of a vocabulary it has more.
+fn few_batches(policy: &Policy, all: u32) -> bool {
+    all.div_ceil(policy.dot.busy_groups) <= policy.dot.most_batches
+}
+
 /// The tiles worth measuring for a product.
 pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Tile> {
     let mut all: Vec<Tile> = Vec::new();
@@ -278,7 +292,13 @@ pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Ti
                 bytes,
                 1,
                 dot.stage_bytes,
-                DotShape { rows, subgroups, long_subgroups: subgroups, ..own },
+                DotShape {
+                    rows,
+                    subgroups,
+                    long_subgroups: subgroups,
+                    long_gated: [(rows / 2).max(1), subgroups],
+                    ..own
+                },
             );
         }
     }
@@ -290,7 +310,14 @@ pub fn candidates(policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Ti
                     dot.bytes,
                     busy,
                     dot.stage_bytes,
-                    DotShape { rows, subgroups, long_subgroups: subgroups, ahead, ..own },
+                    DotShape {
+                        rows,
+                        subgroups,
+                        long_subgroups: subgroups,
+                        long_gated: [(rows / 2).max(1), subgroups],
+                        ahead,
+                        ..own
+                    },
                 );
             }
         }

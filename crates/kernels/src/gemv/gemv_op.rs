@@ -80,6 +80,21 @@ pub struct InputNorm<'a> {
     pub weight: &'a Slice,
     /// Added to the mean of squares.
     pub eps: f32,
+    /// Of a single column without gate, bias or residual, or with a gate and no factor: what is done before the norm.
+    pub sublayer: Option<Sublayer<'a>>,
+}
+
+/// x is what a sublayer gave; what is normed is the row behind it: (rms_norm(x)·weight + row)·scale, with the eps of the norm behind it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sublayer<'a> {
+    /// `k` f32 values.
+    pub weight: &'a Slice,
+    /// As wide as x: the row before the sublayer.
+    pub row: Mat<'a>,
+    /// One f32, for products without gate.
+    pub scale: Option<&'a Slice>,
+    /// As wide as x: the row behind the sublayer, stored where it is asked for. May overlap no operand.
+    pub out: Option<Mat<'a>>,
 }
 
 /// A product.
@@ -175,6 +190,13 @@ pub(super) fn check(args: &Args<'_>) -> Result<(), Unsupported> {
         && (up.format, up.m, up.k) != (format, m, k)
     {
         return fail(format!("gate {m}×{k} with up {}×{} in {}", up.m, up.k, up.format));
+    }
+    if let Some(s) = args.norm.and_then(|n| n.sublayer) {
+        let beside = args.epilogue.bias.is_some() || args.epilogue.residual.is_some();
+        let widths = [Some(s.row), s.out].into_iter().flatten().all(|m| m.width == k);
+        if args.columns != 1 || beside || !widths || args.up.is_some() && s.scale.is_some() {
+            return fail("a sublayer's end before a product of other operands".into());
+        }
     }
     let addresses = [Some(slice), args.up.map(|(_, up)| up.slice)];
     if addresses.iter().flatten().any(|s| !s.address().is_multiple_of(16)) {

@@ -33,7 +33,7 @@ mod tuned;
 pub use cut::Cut;
 pub(crate) use experts::check as check_experts;
 pub use experts::{Biases, ExpertArgs, Up, record_experts};
-pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Weights, record};
+pub use gemv_op::{Args, Epilogue, Gate, InputNorm, Sublayer, Weights, record};
 pub(crate) use operands::{NormedParams, Operands, Params};
 pub use suite::suite;
 pub use tile::{ProductClass, Tile, candidates, fits_experts, select, select_experts, shaped_experts};

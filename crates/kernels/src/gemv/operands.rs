@@ -1,7 +1,7 @@
 //! Operands of a product as the kernels of `gemv` and `dot` take them.
 
 use super::experts::ExpertArgs;
-use super::{Args, Gate, Weights, experts, gemv_op};
+use super::{Args, Gate, Sublayer, Weights, experts, gemv_op};
 use crate::launch::{Launch, is_vec4};
 use crate::{Error, Kernel, Kernels, fold_groups};
 use bytemuck::{Pod, Zeroable};
@@ -23,11 +23,36 @@ pub(crate) struct Operands {
     pub experts: Option<(u32, Slice)>,
     /// The weight of a norm of x, and its eps.
     pub norm: Option<(Slice, f32)>,
+    /// What is done before the norm.
+    pub sublayer: Option<SublayerOperands>,
     out: Slice,
     /// Workgroups for the same rows.
     batches: u32,
     /// All but `groups`.
     pub params: Params,
+}
+
+/// Those of [`Sublayer`], in the places of operands that are not there: bias, residual, the choice of experts, up.
+pub(crate) struct SublayerOperands {
+    weight: Slice,
+    row: Slice,
+    pub out: Option<Slice>,
+    pub scale: Option<Slice>,
+}
+
+impl SublayerOperands {
+    fn of(s: &Sublayer<'_>, k: u32) -> Result<SublayerOperands, Error> {
+        Ok(SublayerOperands {
+            weight: s.weight.slice(0, 4 * u64::from(k))?,
+            row: s.row.bytes(1)?,
+            out: s.out.map(|m| m.bytes(1)).transpose()?,
+            scale: s.scale.map(|s| s.slice(0, 4)).transpose()?,
+        })
+    }
+
+    fn is_vec4(s: &Sublayer<'_>) -> bool {
+        is_vec4(s.weight) && s.row.is_vec4(1) && s.out.is_none_or(|m| m.is_vec4(1))
+    }
 }
 
 /// The push constants after the addresses.
@@ -66,6 +91,7 @@ impl Operands {
         let row_bytes = format.device_row_bytes(k as usize) as u64;
         let matrix = row_bytes * u64::from(m);
         let residual = args.epilogue.residual;
+        let sublayer = args.norm.and_then(|n| n.sublayer);
         let up = args.up.map(|(gate, up)| Ok::<_, Error>((gate, up.slice.slice(0, matrix)?))).transpose()?;
         let (alpha, limit) = constants(&up);
         Ok(Operands {
@@ -73,7 +99,9 @@ impl Operands {
             weight: slice.slice(0, matrix)?,
             up,
             x: args.x.bytes(args.columns)?,
-            aligned: args.x.is_vec4(args.columns) && args.norm.is_none_or(|n| is_vec4(n.weight)),
+            aligned: args.x.is_vec4(args.columns)
+                && args.norm.is_none_or(|n| is_vec4(n.weight))
+                && sublayer.is_none_or(|s| SublayerOperands::is_vec4(&s)),
             bias: args.epilogue.bias.map(|b| b.slice(0, 4 * u64::from(m))).transpose()?,
             second: residual.map(|r| r.bytes(args.columns)).transpose()?,
             experts: None,
@@ -81,6 +109,7 @@ impl Operands {
                 .norm
                 .map(|n| Ok::<_, Error>((n.weight.slice(0, 4 * u64::from(k))?, n.eps)))
                 .transpose()?,
+            sublayer: sublayer.map(|s| SublayerOperands::of(&s, k)).transpose()?,
             out: args.out.bytes(args.columns)?,
             batches: args.columns.div_ceil(per_group),
             params: Params {
@@ -122,6 +151,7 @@ impl Operands {
             second,
             experts: Some(experts),
             norm: None,
+            sublayer: None,
             out: args.out.bytes(g.rows)?,
             batches: g.batches(),
             params: Params {
@@ -201,17 +231,24 @@ impl Operands {
         groups: u32,
     ) -> Result<(), Error> {
         let [gx, gy] = fold_groups(groups);
-        let x = &self.x;
+        let (x, sublayer) = (&self.x, self.sublayer.as_ref());
+        let scale = sublayer.and_then(|s| s.scale.as_ref());
         let read = [
             &self.weight,
-            self.up.as_ref().map_or(&self.weight, |up| &up.1),
+            self.up.as_ref().map(|up| &up.1).or(scale).unwrap_or(&self.weight),
             x,
-            self.bias.as_ref().unwrap_or(x),
-            self.second.as_ref().unwrap_or(x),
-            self.experts.as_ref().map_or(x, |e| &e.1),
+            self.bias.as_ref().or(sublayer.map(|s| &s.weight)).unwrap_or(x),
+            self.second.as_ref().or(sublayer.map(|s| &s.row)).unwrap_or(x),
         ];
-        let read = read.into_iter().chain(norm).map(Binding::read);
-        let bindings: Vec<Binding<'_>> = read.chain([Binding::write(&self.out)]).collect();
+        let third = match sublayer.and_then(|s| s.out.as_ref()) {
+            Some(out) => Binding::write(out),
+            None => Binding::read(self.experts.as_ref().map_or(x, |e| &e.1)),
+        };
+        let bindings: Vec<Binding<'_>> = (read.into_iter().map(Binding::read))
+            .chain([third])
+            .chain(norm.map(Binding::read))
+            .chain([Binding::write(&self.out)])
+            .collect();
         k.launch(
             rec,
             &Launch {

@@ -111,10 +111,17 @@ impl Search<'_> {
         let mut shape = *policy.dot.shape(t.columns);
         let mut busy = policy.dot.busy_groups;
         for property in 0..4 {
-            let wide = |n: u32| DotShape { subgroups: n, long_subgroups: n, ..shape };
+            let wide = |n: u32| DotShape {
+                subgroups: n,
+                long_subgroups: n,
+                long_gated: [shape.long_gated[0], n],
+                ..shape
+            };
+            let tall =
+                |rows: u32| DotShape { rows, long_gated: [rows.div_ceil(2), shape.long_gated[1]], ..shape };
             let others: Vec<(DotShape, u32)> = match property {
                 0 => [4, 8, 16, 32].map(|n| (wide(n), busy)).to_vec(),
-                1 => [1, 2, 4].map(|rows| (DotShape { rows, ..shape }, busy)).to_vec(),
+                1 => [1, 2, 4].map(|rows| (tall(rows), busy)).to_vec(),
                 2 => [busy / 2, busy, busy * 2, busy * 4].map(|busy| (shape, busy)).to_vec(),
                 _ => vec![(DotShape { ahead: !shape.ahead, ..shape }, busy)],
             };

@@ -232,9 +232,14 @@ impl Search<'_> {
         let mut shape = *policy.dot.shape(g.columns());
         for property in 0..3 {
             let others = match property {
-                0 => {
-                    [4, 8, 16].map(|n| crate::DotShape { subgroups: n, long_subgroups: n, ..shape }).to_vec()
-                }
+                0 => [4, 8, 16]
+                    .map(|n| crate::DotShape {
+                        subgroups: n,
+                        long_subgroups: n,
+                        long_gated: [shape.long_gated[0], n],
+                        ..shape
+                    })
+                    .to_vec(),
                 1 => [1, 2, 4].map(|rows| crate::DotShape { rows, ..shape }).to_vec(),
                 _ => vec![crate::DotShape { ahead: !shape.ahead, ..shape }],
             };

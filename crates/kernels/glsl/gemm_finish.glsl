@@ -86,9 +86,9 @@ void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum resi
     coopMatStore(value, p.result.v, column * p.result_stride + row, p.result_stride, gl_CooperativeMatrixLayoutColumnMajor);
 }
 
-// Finishes the results of matrix number i of a subgroup: where all of the subgroup's are wanted, in its own registers, else through shared memory, since which lane
-// has which element is the driver's affair. What four matrices need is asked for together, so that one does not wait for the other. Macros, since a loop around so much code is not
-// unrolled everywhere, and sums that are indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
+// Finishes the results of matrix number i of a subgroup: where all of it is wanted, in its own registers, else through shared memory, since which lane has which element is the
+// driver's affair. Where all of the subgroup's are wanted, what four matrices need is asked for together, so that one does not wait for the other. Macros, since a loop around
+// so much code is not unrolled everywhere, and sums that are indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
 // What is beyond the subgroup's matrices is never executed, but Mesa 26 does not compile an index beyond an array.
 #define SUM(i) sums[(i) % SUMS]
 // With SOLO the first subgroup has the sums of all.
@@ -96,6 +96,7 @@ void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum resi
 #define EXISTS(i) (i < ROW_MATRICES * COLUMN_MATRICES)
 #define ROW_OF(i) (first_row + unit_row + (i) % ROW_MATRICES * TM)
 #define COLUMN_OF(i) (first_column + unit_column + (i) / ROW_MATRICES * TN)
+#define WANTED(i) (whole && ROW_OF(i) + TM <= p.m && COLUMN_OF(i) + TN <= p.columns)
 #define FIRST_SUM(i) SUM((i) / ROW_MATRICES * W_MATRICES + (i) % ROW_MATRICES)
 #define LAST_SUM(i) SUM((i) / ROW_MATRICES * W_MATRICES + (MATRICES - 1) * ROW_MATRICES + (i) % ROW_MATRICES)
 #define LOAD(i, scale, residual) if (EXISTS(i)) load_operands(ROW_OF(i), COLUMN_OF(i), scale, residual);
@@ -105,20 +106,26 @@ void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum resi
         finish_matrix(ROW_OF(i), COLUMN_OF(i), FIRST_SUM(i), LAST_SUM(i), scale, residual); \
         if (MEET) subgroupBarrier(); \
     }
-#define FINISH_PART(i) \
+#define FINISH_ALONE(i) \
     if (EXISTS(i)) { \
-        const uint own = gl_SubgroupID * MATRICES * TM * TN; \
-        if (!IDLE) { \
-            coopMatStore(FIRST_SUM(i), results, own, TM, gl_CooperativeMatrixLayoutColumnMajor); \
-            if (MATRICES > 1) coopMatStore(LAST_SUM(i), results, own + TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+        if (WANTED(i)) { \
+            Sum scale, residual; \
+            LOAD(i, scale, residual) \
+            FINISH(i, scale, residual) \
+        } else { \
+            const uint own = gl_SubgroupID * MATRICES * TM * TN; \
+            if (!IDLE) { \
+                coopMatStore(FIRST_SUM(i), results, own, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+                if (MATRICES > 1) coopMatStore(LAST_SUM(i), results, own + TM * TN, TM, gl_CooperativeMatrixLayoutColumnMajor); \
+            } \
+            subgroupMemoryBarrierShared(); \
+            subgroupBarrier(); \
+            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; !IDLE && e < TM * TN; e += gl_SubgroupSize) { \
+                finish(ROW_OF(i) + e % TM, COLUMN_OF(i) + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
+            } \
+            subgroupMemoryBarrierShared(); \
+            subgroupBarrier(); \
         } \
-        subgroupMemoryBarrierShared(); \
-        subgroupBarrier(); \
-        [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; !IDLE && e < TM * TN; e += gl_SubgroupSize) { \
-            finish(ROW_OF(i) + e % TM, COLUMN_OF(i) + e / TM, results[own + e], results[own + (MATRICES - 1) * TM * TN + e]); \
-        } \
-        subgroupMemoryBarrierShared(); \
-        subgroupBarrier(); \
     }
 #define RESULTS_4(i) \
     if (within) { \
@@ -126,7 +133,7 @@ void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum resi
         LOAD(i, scale[0], residual[0]) LOAD((i + 1), scale[1], residual[1]) LOAD((i + 2), scale[2], residual[2]) LOAD((i + 3), scale[3], residual[3]) \
         FINISH(i, scale[0], residual[0]) FINISH((i + 1), scale[1], residual[1]) FINISH((i + 2), scale[2], residual[2]) FINISH((i + 3), scale[3], residual[3]) \
     } else { \
-        FINISH_PART(i) FINISH_PART((i + 1)) FINISH_PART((i + 2)) FINISH_PART((i + 3)) \
+        FINISH_ALONE(i) FINISH_ALONE((i + 1)) FINISH_ALONE((i + 2)) FINISH_ALONE((i + 3)) \
     }
 
 // Sums of the subgroup in a part of the tile.
@@ -200,8 +207,8 @@ void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_col
     uint places = uvec2(p.result).x | 4 * p.result_stride;
     if (RESIDUAL) places |= uvec2(p.residual).x | 4 * p.residual_stride;
     // Slots of experts lie apart.
-    const bool within = EXPERTS == 0 && !IDLE && places % 16 == 0 && first_row + unit_row + SUB_ROWS <= p.m
-        && first_column + unit_column + SUB_COLUMNS <= p.columns;
+    const bool whole = EXPERTS == 0 && !IDLE && places % 16 == 0;
+    const bool within = whole && first_row + unit_row + SUB_ROWS <= p.m && first_column + unit_column + SUB_COLUMNS <= p.columns;
     RESULTS_4(0)
     RESULTS_4(4)
     RESULTS_4(8)

@@ -271,7 +271,13 @@ impl Engine {
 
     /// Runs a step of these tokens (of one: a decode step; of more than a step has: the first ones) at the end of the sequence with timestamps and gives the GPU time of each
     /// dispatch, in order of execution. The sequence stays as it is. Empty on the CPU, and on devices without timestamps.
+    ///
+    /// # Errors
+    /// [`Error::EmptyPrompt`] without tokens, a sequence of another engine or without room, tokens that do not exist, what the executor says.
     pub fn profile_step(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<OpTime>, Error> {
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
         let tokens = &tokens[..tokens.len().min(self.prefill_path().chunk as usize)];
         self.check(sequence, tokens)?;
         match &mut self.backend {

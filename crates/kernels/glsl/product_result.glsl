@@ -1,4 +1,4 @@
-// What becomes of a product of `gemv` and `dot`: bias, then the activation where there is a gate, or the residual. For kernels with the constants BIAS,
+// What becomes of a product of `gemv`, `dot` and `slices`: bias, then the activation where there is a gate, or the residual. For kernels with the constants BIAS,
 // RESIDUAL, ACTIVATION and the push constants bias, residual (with GATE the bias of up), alpha, limit. Include after activation.glsl and
 // expert_slots.glsl.
 

@@ -10,6 +10,7 @@
 
 mod counters;
 mod error;
+mod lanes;
 mod launch;
 mod mat;
 mod policy;
@@ -27,7 +28,6 @@ pub mod embed;
 pub mod gemm;
 pub mod gemv;
 pub mod kv;
-pub mod lanes;
 pub mod moe;
 pub mod norm;
 pub mod product;

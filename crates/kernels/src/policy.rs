@@ -126,7 +126,7 @@ pub struct DotPolicy {
     pub busy_groups: u32,
     /// Batches of rows that a workgroup takes at most.
     pub most_batches: u32,
-    /// Shared memory of a workgroup for x; a norm's sums need a twentieth more.
+    /// Shared memory of a workgroup for x; the sums of a sublayer's norms need a ninth more.
     pub stage_bytes: u32,
     /// The rest by number of columns: the first entry whose `up_to` is not below it, else the last.
     pub shapes: &'static [DotShape],
@@ -282,14 +282,14 @@ fn dot(class: DeviceClass) -> DotPolicy {
         most_columns: 8,
         busy_groups: 264,
         most_batches: 64,
-        stage_bytes: 15 << 10,
+        stage_bytes: 14 << 10,
         shapes: &[ONE, FEW],
     };
     match class {
         // One wide workgroup for each of 132 multiprocessors, and a power of two that shapes are multiples of; of a vocabulary two
         // (bench/results/2026-11-30-h200-dot-alone.txt, -dot-wide.txt and -tune.txt).
         DeviceClass::Nvidia => DotPolicy {
-            stage_bytes: 44 << 10,
+            stage_bytes: 43 << 10,
             busy_groups: 128,
             most_batches: 36,
             shapes: &[

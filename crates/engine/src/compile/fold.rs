@@ -49,6 +49,12 @@ pub(super) fn sublayers(plan: &Plan, steps: &mut Vec<Step>) {
         if readers.is_empty() || !readers.iter().all(fits) || plan.kept().any(|kept| kept.overlaps(normed)) {
             continue;
         }
+        // The first of them stores the row: too late for who reads it before.
+        let reads_row =
+            |s: &Step| s.call.reads().iter().any(|c| sublayer.out.is_some_and(|out| c.overlaps(out)));
+        if steps[i + 1..readers[0].max(i + 1)].iter().any(reads_row) {
+            continue;
+        }
         for &r in &readers {
             set_input(&mut steps[r].call, x, InputNorm { sublayer: Some(sublayer), ..norm });
             sublayer.out = None;

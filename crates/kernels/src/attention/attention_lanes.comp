@@ -1,6 +1,6 @@
 #version 460
 // What attention_matrix.comp computes, on matrices of 16 × 16 × 16 whose sums lie in the subgroup's 32 lanes as the first factor of a product does: lane l has, of rows l / 4
-// and l / 4 + 8, columns 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4 (`lanes.rs` asks the device). So weights stay in the registers where their scores were, what belongs to a row
+// and l / 4 + 8, columns 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4 (`lanes/mod.rs` asks the device). So weights stay in the registers where their scores were, what belongs to a row
 // lies in four lanes, and only keys and values go through shared memory.
 //
 // A subgroup has 16 queries. While it multiplies the scores of the next keys, the present ones become weights, so that matrix cores do not wait for exponentials. Sums of scores

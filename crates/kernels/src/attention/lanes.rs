@@ -60,10 +60,11 @@ impl LanesTile {
         };
         let groups = |tile: &LanesTile| rows.div_ceil(tile.rows()) * tile.splits * shape.kv_heads;
         let mut tile = of(most);
-        while groups(&tile) < policy.busy_groups && tile.row_groups > least {
+        while (groups(&tile) < policy.busy_groups || !tile.holds_queries(shape)) && tile.row_groups > least {
             tile = of(tile.row_groups / 2);
         }
-        (tile.shared_bytes(shape) <= caps.limits.shared_memory).then_some(tile)
+        let fits = tile.holds_queries(shape) && tile.shared_bytes(shape) <= caps.limits.shared_memory;
+        fits.then_some(tile)
     }
 
     /// Pairs of row and query head.
@@ -76,10 +77,19 @@ impl LanesTile {
         self.queries() / self.heads
     }
 
+    /// 16 bytes of the buffer of keys, and of that of values.
+    fn buffer(&self, shape: &Shape) -> u32 {
+        self.keys * (shape.key_size.max(shape.value_size) / 8 + 1)
+    }
+
+    /// Whether both buffers hold a matrix along each query, on the queries' way to registers.
+    fn holds_queries(&self, shape: &Shape) -> bool {
+        2 * self.buffer(shape) / self.queries() > SIDE / 8
+    }
+
     /// Shared memory of `attention_lanes.comp`.
     fn shared_bytes(&self, shape: &Shape) -> u32 {
-        let chunks = shape.key_size.max(shape.value_size) / 8 + 1;
-        2 * self.keys * chunks * 16 + 2 * self.queries() * 4
+        2 * self.buffer(shape) * 16 + 2 * self.queries() * 4
     }
 
     /// In the order of their numbers in the shader.
@@ -124,4 +134,35 @@ pub(super) fn record(
 ) -> Result<(), Error> {
     let specialization = tile.specialization(&args.shape(), tiled::is_vec4(args));
     record_matrices(k, rec, label, args, (&KERNEL, &specialization), (tile.rows(), tile.splits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy::tests::with_matrices;
+    use super::super::{AttentionPolicy, Variant, select};
+    use super::*;
+    use crate::{DeviceClass, Precision};
+
+    #[test]
+    fn weights_stay_in_lanes_where_heads_are_small() {
+        let (policy, able) = (AttentionPolicy::of(DeviceClass::Nvidia), with_matrices(48 << 10, 16));
+        let chosen = |heads, kv_heads, size, rows| {
+            let shape = Shape { heads, kv_heads, key_size: size, value_size: size };
+            select(&policy, Precision::Fast, 32, &able, &shape, rows).expect("a variant")
+        };
+        for (heads, kv_heads, size) in [(32, 8, 128), (14, 2, 64), (9, 3, 64), (71, 1, 80), (32, 32, 96)] {
+            for rows in [32, 105, 512, 2048] {
+                let Variant::Lanes(tile) = chosen(heads, kv_heads, size, rows) else {
+                    panic!("{heads} heads of {size}")
+                };
+                assert!(tile.heads * tile.splits >= heads / kv_heads && tile.rows() > 0, "{tile:?}");
+            }
+        }
+        assert!(matches!(chosen(32, 8, 128, 105), Variant::Lanes(LanesTile { row_groups: 4, .. })));
+        assert!(matches!(chosen(32, 8, 128, 2048), Variant::Lanes(LanesTile { row_groups: 8, .. })));
+        // Both buffers hold queries of heads of 16 only where there are few.
+        assert!(matches!(chosen(8, 8, 16, 2048), Variant::Lanes(LanesTile { row_groups: 4, .. })));
+        assert_eq!(chosen(16, 2, 256, 512).name(), "matrix");
+        assert_eq!(chosen(8, 8, 40, 512).name(), "matrix");
+    }
 }

@@ -351,7 +351,7 @@ fn shared_bytes(heads: u32, key_size: u32, value_size: u32, value_part: u32, key
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use zinc_vulkan::{ComponentType, Features, Limits, MatrixScope, MatrixShape, Subgroup};
 
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    fn with_matrices(shared_memory: u32, side: u32) -> Capabilities {
+    pub fn with_matrices(shared_memory: u32, side: u32) -> Capabilities {
         let shape = |result| MatrixShape {
             m: side,
             n: side,
@@ -470,27 +470,6 @@ mod tests {
                 assert!(tile.threads() <= 1024, "{tile:?}");
             }
         }
-    }
-
-    #[test]
-    fn weights_stay_in_lanes_where_heads_are_small() {
-        let (policy, able) = (AttentionPolicy::of(DeviceClass::Nvidia), with_matrices(48 << 10, 16));
-        let chosen = |heads, kv_heads, size, rows| {
-            let shape = Shape { heads, kv_heads, key_size: size, value_size: size };
-            select(&policy, Precision::Fast, 32, &able, &shape, rows).expect("a variant")
-        };
-        for (heads, kv_heads, size) in [(32, 8, 128), (14, 2, 64), (9, 3, 64), (71, 1, 80), (32, 32, 96)] {
-            for rows in [32, 105, 512, 2048] {
-                let Variant::Lanes(tile) = chosen(heads, kv_heads, size, rows) else {
-                    panic!("{heads} heads of {size}")
-                };
-                assert!(tile.heads * tile.splits >= heads / kv_heads && tile.rows() > 0, "{tile:?}");
-            }
-        }
-        assert!(matches!(chosen(32, 8, 128, 105), Variant::Lanes(LanesTile { row_groups: 4, .. })));
-        assert!(matches!(chosen(32, 8, 128, 2048), Variant::Lanes(LanesTile { row_groups: 8, .. })));
-        assert_eq!(chosen(16, 2, 256, 512).name(), "matrix");
-        assert_eq!(chosen(8, 8, 40, 512).name(), "matrix");
     }
 
     #[test]

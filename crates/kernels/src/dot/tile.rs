@@ -65,7 +65,7 @@ pub fn fits(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns:
     let threads = u64::from(tile.subgroups) * u64::from(policy.subgroup_size);
     (tile.lanes, tile.bytes) == (own.lanes, own.bytes)
         && tile.check(policy.subgroup_size).is_ok()
-        && bytes + bytes / 20 <= u64::from(caps.limits.shared_memory)
+        && bytes + bytes.div_ceil(9) <= u64::from(caps.limits.shared_memory)
         && threads <= u64::from(caps.limits.workgroup_invocations)
 }
 
@@ -204,7 +204,7 @@ impl Tile {
         }
     }
 
-    /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does. What a norm needs beside is a twentieth of it.
+    /// With as much of x as fits into `bytes` of shared memory; a stage of 0 where nothing does. What the norms of a sublayer need beside is a ninth of it.
     fn within(self, format: FormatRef, k: u32, bytes: u32) -> Tile {
         let steps = k.div_ceil(format.chunk).div_ceil(self.lanes);
         let fits = |stage: u32| {

@@ -4,7 +4,7 @@
 // What gemm.comp computes, on matrices of 16 × 16 × 16 whose first factor lies in the subgroup's 32 lanes so that lane l has, of rows l / 4 and l / 4 + 8, elements
 // 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4: as a word of four codes of packed rows (packed_row.glsl). There weights are decoded into the registers of matrices where
 // they are multiplied, and only x goes through shared memory: a third of its traffic less, no pause for decoding between steps.
-// `lanes.rs` asks the device whether its matrices are such.
+// `lanes/mod.rs` asks the device whether its matrices are such.
 //
 // A subgroup has SUB_ROWS rows (of each matrix) and all COLUMNS of the tile, so that each weight is decoded once. Two steps of x are in shared memory; that of the step
 // after the next and the next step's codes are on the way.

@@ -1,4 +1,4 @@
-//! Operands of a product as the kernels of `gemv` and `dot` take them.
+//! Operands of a product as the kernels of `gemv`, `dot` and `slices` take them.
 
 use super::experts::ExpertArgs;
 use super::{Args, Gate, Sublayer, Weights, experts, gemv_op};

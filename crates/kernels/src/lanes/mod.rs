@@ -7,7 +7,7 @@ use crate::{Error, Kernel, Kernels, gemm};
 use zinc_vulkan::{Binding, MemoryKind, RecorderOptions};
 
 /// The kernels of this family.
-pub const KERNELS: &[Kernel] = &[KERNEL];
+pub(crate) const KERNELS: &[Kernel] = &[KERNEL];
 const KERNEL: Kernel = Kernel { stem: "lanes", bindings: 1, params_bytes: 0 };
 
 /// Lanes of a subgroup.
@@ -17,7 +17,7 @@ const EACH: [u32; 4] = [8, 8, 4, 4];
 
 /// Whether the device has matrices of 16 × 16 × 16 and of 16 × 8 × 16 and holds them in 32 lanes of which lane l has, of first factors and sums, of rows l / 4 and l / 4 + 8, columns
 /// 2t, 2t + 1, 2t + 8 and 2t + 9, t = l % 4 (of 8 columns the first two); of second factors these rows of column l / 4.
-pub fn are_known(kernels: &Kernels) -> bool {
+pub(crate) fn are_known(kernels: &Kernels) -> bool {
     let caps = kernels.caps();
     let possible = matrix_of(caps) == Some([16, 16, 16])
         && gemm::narrow(caps, gemm::matrix_of(caps), 8) == gemm::Matrix::Khr { m: 16, n: 8, k: 16 }

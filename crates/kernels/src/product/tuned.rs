@@ -82,7 +82,7 @@ pub fn tune_fast(kernels: &Kernels, t: &TuneShape) -> Result<FastResult, Error> 
     let mut search = Search { kernels, t, best: (own, policy_us), measured: vec![own] };
     search.dots();
     if t.columns > 1 {
-        let tiles = slices::candidates(caps, policy, &t.class);
+        let tiles = slices::candidates(caps, policy, &t.class, t.columns);
         tiles.into_iter().for_each(|tile| search.offer(Product::Slices(tile)));
         let tiles = gemm::likely(policy, caps, &t.class, t.columns, LIKELY);
         let wanted: Vec<_> = tiles.iter().map(|&tile| (t.columns, tile)).collect();

@@ -138,6 +138,9 @@ void take_columns() {
             x[to][3] = high.y;
         }
     }
+    // Sums come in its place.
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
 }
 
 // Step i of a batch is matrix i % MATRICES of its rows 16·(i / MATRICES) …; rows and chunks beyond the end stand for the last ones, whose results are dropped or whose x is zero.

@@ -12,8 +12,6 @@ pub struct SlicesPolicy {
     pub from_columns: u32,
     /// Most; 0 where the device's matrices are not what the kernel wants ([`crate::lanes`]).
     pub most_columns: u32,
-    /// Multiprocessors.
-    pub units: u32,
 }
 
 impl SlicesPolicy {
@@ -21,7 +19,7 @@ impl SlicesPolicy {
     pub fn of(class: DeviceClass) -> SlicesPolicy {
         // 5 to 8 columns: tiles take half as long again and want a conversion, integer dots twice as long (bench/results/2026-11-30-h200-slices.txt).
         let most_columns = if class == DeviceClass::Nvidia { 8 } else { 0 };
-        SlicesPolicy { from_columns: 5, most_columns, units: 132 }
+        SlicesPolicy { from_columns: 5, most_columns }
     }
 }
 
@@ -61,8 +59,11 @@ pub fn select(
     }
 }
 
-/// The tiles worth measuring for a product.
-pub fn candidates(caps: &Capabilities, policy: &Policy, class: &ProductClass) -> Vec<Tile> {
+/// The tiles worth measuring for a product; none for more columns than the policy takes.
+pub fn candidates(caps: &Capabilities, policy: &Policy, class: &ProductClass, columns: u32) -> Vec<Tile> {
+    if columns > policy.slices.most_columns {
+        return Vec::new();
+    }
     let own = Tile::of(caps, policy, class);
     let others = [
         Tile { groups: 2 * own.groups, tiles: own.tiles.div_ceil(2) },
@@ -86,7 +87,7 @@ impl Tile {
     fn of(caps: &Capabilities, policy: &Policy, class: &ProductClass) -> Tile {
         let all = class.m.div_ceil(ROWS).max(1);
         // Short rows have few slices; then there are several workgroups a multiprocessor.
-        let units = policy.slices.units.max(1) * (MOST_SUBGROUPS / slices(class).max(1)).max(1);
+        let units = policy.gemm.costs.units.max(1) * (MOST_SUBGROUPS / slices(class).max(1)).max(1);
         let each = all.div_ceil(units);
         let mut tile = Tile { tiles: each, groups: all.div_ceil(each) };
         while tile.tiles > 1 && tile.shared_bytes(class) > caps.limits.shared_memory {
@@ -133,8 +134,11 @@ impl Tile {
         if shader("slices", &[("FORMAT", format.name), ("GATE", "no")]).is_none() {
             return Err("its weights are no integers".into());
         }
-        if subgroups > MOST_SUBGROUPS || tiles == 0 {
+        if subgroups > MOST_SUBGROUPS {
             return Err(format!("{subgroups} slices of a row, {MOST_SUBGROUPS} at most"));
+        }
+        if tiles == 0 || tiles > m.div_ceil(ROWS) {
+            return Err(format!("sums of {tiles} matrices of {m} rows"));
         }
         if groups == 0 || groups > m.div_ceil(ROWS) || groups > 65_535 {
             return Err(format!("{groups} workgroups for {m} rows"));

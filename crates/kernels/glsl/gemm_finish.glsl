@@ -87,7 +87,7 @@ void finish_matrix(uint row, uint column, Sum value, Sum up, Sum scale, Sum resi
 }
 
 // Finishes the results of matrix number i of a subgroup: where all of it is wanted, in its own registers, else through shared memory, since which lane has which element is the
-// driver's affair. Where all of the subgroup's are wanted, what four matrices need is asked for together, so that one does not wait for the other. Macros, since a loop around
+// driver's affair. Where all of the subgroup's are wanted, with TOGETHER what four matrices need is asked for together, so that one does not wait for the other. Macros, since a loop around
 // so much code is not unrolled everywhere, and sums that are indexed at run time lie in memory: on an H200 that made the whole kernel 8 times slower.
 // What is beyond the subgroup's matrices is never executed, but Mesa 26 does not compile an index beyond an array.
 #define SUM(i) sums[(i) % SUMS]
@@ -208,7 +208,7 @@ void finish_tile(uint first_row, uint first_column, uint unit_row, uint unit_col
     if (RESIDUAL) places |= uvec2(p.residual).x | 4 * p.residual_stride;
     // Slots of experts lie apart.
     const bool whole = EXPERTS == 0 && !IDLE && places % 16 == 0;
-    const bool within = whole && first_row + unit_row + SUB_ROWS <= p.m && first_column + unit_column + SUB_COLUMNS <= p.columns;
+    const bool within = TOGETHER && whole && first_row + unit_row + SUB_ROWS <= p.m && first_column + unit_column + SUB_COLUMNS <= p.columns;
     RESULTS_4(0)
     RESULTS_4(4)
     RESULTS_4(8)

@@ -25,6 +25,8 @@ layout(constant_id = 21) const bool MEET = false;
 layout(constant_id = 22) const uint SOLO = 0; // lanes of a subgroup, where the subgroups of a workgroup split a tile's steps
 // Columns fill their tiles: where one begins takes a register each if it depends on how many there are, a twentieth of a large tile's time.
 layout(constant_id = 23) const bool WHOLE = false;
+// What four matrices of results need is asked for together.
+layout(constant_id = 24) const bool TOGETHER = false;
 
 layout(buffer_reference, scalar, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
 

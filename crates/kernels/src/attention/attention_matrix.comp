@@ -129,7 +129,7 @@ void add_keys(uint half_, uint base, bool hide, bool more) {
     if (hide) hide_scores(base);
     write_weights();
     for (uint key = 0; key < KEYS; key += VALUE_KEYS) {
-        store_values(0, VALUE_KEYS);
+        store_values(0, ~0u);
         barrier();
         if (key + VALUE_KEYS < KEYS) load_values(half_, key + VALUE_KEYS);
         else if (more) load_keys(half_ ^ 1, 0);

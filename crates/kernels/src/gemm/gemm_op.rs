@@ -169,6 +169,7 @@ pub(super) fn specialization(
     values.push((20, u32::from(tile.parts > 1)));
     // Software drivers of Mesa's let a whole workgroup wait in a subgroup's barrier, and end it where one subgroup does.
     values.push((21, u32::from(kernels.policy().class == DeviceClass::Software)));
+    values.push((24, u32::from(kernels.policy().gemm.together)));
     values
 }
 

@@ -18,6 +18,8 @@ pub struct GemmPolicy {
     pub lanes: &'static [GemmShape],
     /// Tiles where it has none.
     pub portable: &'static [GemmShape],
+    /// What four matrices of results need of memory is asked for together: less waiting for more code.
+    pub together: bool,
 }
 
 /// What tiles cost on a device: see [`super::cost`].
@@ -154,14 +156,24 @@ impl GemmPolicy {
 
     /// The policy of a class of devices.
     pub fn of(class: DeviceClass) -> GemmPolicy {
-        let card = GemmPolicy { from_columns: 33, costs: H200, matrices: CARD, lanes: &[], portable: PLAIN };
+        let card = GemmPolicy {
+            from_columns: 33,
+            costs: H200,
+            matrices: CARD,
+            lanes: &[],
+            portable: PLAIN,
+            together: true,
+        };
         match class {
             // 12,288 × 4,096 in Q4_K: integer dots take 27 µs for 4 columns and 50 for 8, tiles about 30 for any up to 16
             // (bench/results/2026-11-30-h200-gemm.json, …-dot-columns.txt).
             DeviceClass::Nvidia => GemmPolicy { from_columns: 5, lanes: LANES, ..card },
-            DeviceClass::Amd => {
-                GemmPolicy { costs: Costs { units: 64, shared_memory: 64 << 10, ..H200 }, ..card }
-            }
+            // Its instruction cache holds 32 KiB.
+            DeviceClass::Amd => GemmPolicy {
+                costs: Costs { units: 64, shared_memory: 64 << 10, ..H200 },
+                together: false,
+                ..card
+            },
             DeviceClass::Other => {
                 GemmPolicy { costs: Costs { units: 32, shared_memory: 64 << 10, ..H200 }, ..card }
             }

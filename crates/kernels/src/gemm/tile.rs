@@ -250,6 +250,10 @@ impl Tile {
                 "{threads} invocations where there are {most} in subgroups of {subgroup_size}"
             ));
         }
+        // Workgroups of matrices are whole subgroups of the device's own size, whatever size is asked for.
+        if self.matrix != Matrix::Portable && !threads.is_multiple_of(caps.subgroup.size.max(1)) {
+            return Err(format!("{threads} invocations on a device of subgroups of {}", caps.subgroup.size));
+        }
         let bytes = self.shared_bytes(gated);
         if bytes > limits.shared_memory {
             return Err(format!("{bytes} bytes of shared memory, there are {}", limits.shared_memory));

@@ -84,7 +84,7 @@ uvec4 query_chunk(uint m, uint chunk) {
 void load_queries() {
     [[unroll]] for (uint pass = 0; pass < QUERY_PASSES; pass++) {
         barrier();
-        for (uint i = self; i < QUERIES * QUERY_CHUNKS; i += THREADS) {
+        [[dont_unroll]] for (uint i = self; i < QUERIES * QUERY_CHUNKS; i += THREADS) {
             uint m = i / QUERY_CHUNKS, t = i % QUERY_CHUNKS;
             stage[m * QUERY_STRIDE + t] = query_chunk(m, pass * QUERY_CHUNKS + t);
         }

@@ -111,7 +111,7 @@ fn products(args: &Args, kernels: &Kernels, class: &ProductClass) -> Result<Vec<
             (Product::Dot(dot::select(caps, policy, class, columns)?), others.collect())
         }
         KernelArg::Slices => {
-            let others = slices::candidates(caps, policy, class).into_iter().map(Product::Slices);
+            let others = slices::candidates(caps, policy, class, columns).into_iter().map(Product::Slices);
             (Product::Slices(slices::select(caps, policy, class, columns)?), others.collect())
         }
     };

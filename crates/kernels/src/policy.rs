@@ -282,7 +282,7 @@ fn dot(class: DeviceClass) -> DotPolicy {
         most_columns: 8,
         busy_groups: 264,
         most_batches: 64,
-        stage_bytes: 14 << 10,
+        stage_bytes: 15 << 10,
         shapes: &[ONE, FEW],
     };
     match class {
